@@ -149,12 +149,12 @@ struct Thread {
     says: String,
 }
 
-/// Of threads that found a cause seven in ten have it among the first two classes, and where one number is said to
-/// tell, it is right. Those that found the step normal are counted alone: a range of four in five says so of as many.
+/// Three in four threads have what they found among the first two classes, and where one number is said to tell, it
+/// is right.
 #[test]
 fn threads_find_what_they_found() {
     let threads: Vec<Thread> = serde_json::from_str(include_str!("data/threads.json")).expect("threads");
-    let (mut right, mut normal, mut wrongly_sure) = (0, 0, Vec::new());
+    let (mut right, mut wrongly_sure) = (0, Vec::new());
     for Thread { thread, workload, args, found, says } in &threads {
         let folder = Folder::new();
         folder.write("run.json", workload.to_string());
@@ -165,15 +165,13 @@ fn threads_find_what_they_found() {
             .collect();
         let is_right = first.contains(&found.as_str());
         println!("{} {thread}: {first:?}; found: {found} ({says})", if is_right { "ok  " } else { "miss" });
-        normal += usize::from(found == "normal");
-        right += usize::from(is_right && found != "normal");
+        right += usize::from(is_right);
         if !is_right && told["is_told"] == true {
             wrongly_sure.push(thread);
         }
     }
-    let caused = threads.len() - normal;
-    println!("{right} of {caused}");
-    assert!(10 * right >= 7 * caused, "{right} of {caused}");
+    println!("{right} of {}", threads.len());
+    assert!(4 * right >= 3 * threads.len(), "{right} of {}", threads.len());
     assert_eq!(wrongly_sure, Vec::<&String>::new());
 }
 

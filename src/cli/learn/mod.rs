@@ -38,7 +38,7 @@ with the settings that would explain it. An output of nccl-tests beside a log ha
 
 Examples:
   stepsim learn rank*.json.gz --workload mine.json -t 8xh100 -o prices.json
-  stepsim run mine.json -o cell.json --trace-ranks 0 --window-ms 100:180 -q && \
+  stepsim run mine.json -o cell.json --trace-ranks 0 --window-ms 100:180 -q && \\
     stepsim learn two_passes.json.gz --part cell.json --workload mine.json -o prices.json
   stepsim inspect mine.json --kernels kernels.jsonl && \\
     python3 measure_device.py --kernels kernels.jsonl --out times.jsonl && \\

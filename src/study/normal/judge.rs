@@ -8,7 +8,7 @@ use super::telling::{self, Suspect, Telling};
 use super::verdict::{ExplainedBy, Judgement, PlayedCause, StepVerdict};
 use stepsim_bring::training_log::StepWork;
 use stepsim_core::pool;
-use stepsim_measure::score::ranges::StepTraits;
+use stepsim_measure::score::ranges::{Accuracy, StepTraits};
 use stepsim_read::analysis::report::Report;
 use stepsim_simulate::{Inputs, SimulationError};
 
@@ -64,8 +64,11 @@ pub fn judge(
     };
     let distance =
         StepDistance { now, target: now * measured.seconds / should, deviation, longer: should / now };
+    let nine_in_ten_s =
+        report.answer.range_s.and(Accuracy::as_read(inputs, now).range().map(|range| range.nine_in_ten_s));
     let mut verdict = StepVerdict {
-        judgement: judgement(inputs, measured, reference_s, report.answer.range_s),
+        judgement: judgement(inputs, measured, reference_s, nine_in_ten_s),
+        nine_in_ten_s,
         measured_s: measured.seconds,
         read_as: measured.read_as.clone(),
         answer: report.answer.clone(),
@@ -75,7 +78,7 @@ pub fn judge(
     };
     let is_near = (measured.seconds / should).ln().abs() < NEAR;
     if verdict.judgement == Judgement::Normal && measured.is_worked_out {
-        unless(measured, should, report.answer.range_s, &mut verdict);
+        unless(measured, should, nine_in_ten_s, &mut verdict);
     } else if verdict.judgement != Judgement::Normal && !is_near {
         explain(inputs, measured, should, &distance, &mut verdict)?;
     }

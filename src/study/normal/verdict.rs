@@ -10,12 +10,12 @@ use stepsim_read::analysis::answer::Answer;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Judgement {
-    /// It lies in the range.
+    /// It lies where nine in ten steps like it do.
     #[default]
     Normal,
-    /// Slower than the range.
+    /// Slower than that.
     Slow,
-    /// Faster than the range: the description or the number means something else.
+    /// Faster than that: the description or the number means something else.
     Fast,
     /// More than the devices' peak: no step can be so.
     Impossible,
@@ -35,6 +35,9 @@ pub struct StepVerdict {
     pub read_as: String,
     /// The answer about the step as it is described: its time, range and doubts.
     pub answer: Answer,
+    /// Nine in ten steps like it lie between these: what lies in it is normal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nine_in_ten_s: Option<[f64; 2]>,
     /// Seconds of the reference, where one was given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reference_s: Option<f64>,

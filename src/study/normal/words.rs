@@ -47,7 +47,11 @@ impl StepVerdict {
         };
         let expected = match (self.reference_s, self.answer.range_s) {
             (Some(reference), _) => format!("{reference:.3} s before"),
-            (None, Some([low, high])) => format!("{low:.3} to {high:.3} s expected"),
+            (None, Some([low, high])) => {
+                let wide = self.nine_in_ten_s.filter(|_| m < low || m > high);
+                let wide = wide.map(|[low, high]| format!(" ({low:.3} to {high:.3} s of nine in ten)"));
+                format!("{low:.3} to {high:.3} s expected{}", wide.unwrap_or_default())
+            }
             (None, None) => format!("{s:.3} s simulated"),
         };
         let way = if m > s { "longer" } else { "shorter" };

@@ -30,6 +30,8 @@ pub struct StepRange {
     pub estimate_s: f64,
     /// Four in five steps like it lie between these.
     pub range_s: [f64; 2],
+    /// Nine in ten do between these.
+    pub nine_in_ten_s: [f64; 2],
     /// Measured steps like it.
     pub steps: usize,
     /// Sources of these.
@@ -94,14 +96,19 @@ impl Accuracy {
         });
         let (mut ranges, values): (Vec<StepRange>, Vec<(String, f64)>) = played.unzip();
         ranges.sort_by(|a, b| a.estimate_s.total_cmp(&b.estimate_s));
-        let end = |end: usize| ranges.iter().map(move |range| range.range_s[end]);
-        let range_s = [end(0).fold(f64::INFINITY, f64::min), end(1).fold(0.0, f64::max)];
+        let over = |of: fn(&StepRange) -> [f64; 2]| {
+            ranges
+                .iter()
+                .map(of)
+                .fold([f64::INFINITY, 0.0], |all, one| [all[0].min(one[0]), all[1].max(one[1])])
+        };
+        let [range_s, nine_in_ten_s] = [over(|range| range.range_s), over(|range| range.nine_in_ten_s)];
         if ranges.is_empty() {
             return Accuracy::NoSoftware(stacks);
         }
         let middle = ranges.swap_remove(ranges.len() / 2);
         let open = vec![OpenFact { path: "stack".to_owned(), values }];
-        Accuracy::Range(StepRange { range_s, open, ..middle })
+        Accuracy::Range(StepRange { range_s, nine_in_ten_s, open, ..middle })
     }
 
     /// With what the reading of the workload left open.
@@ -144,8 +151,10 @@ impl StepRange {
     pub fn covering(mut self, open: Vec<OpenFact>) -> StepRange {
         for fact in &open {
             let factors = fact.values.iter().map(|(_, factor)| *factor);
-            self.range_s[0] *= factors.clone().fold(1.0, f64::min);
-            self.range_s[1] *= factors.fold(1.0, f64::max);
+            for range in [&mut self.range_s, &mut self.nine_in_ten_s] {
+                range[0] *= factors.clone().fold(1.0, f64::min);
+                range[1] *= factors.clone().fold(1.0, f64::max);
+            }
         }
         self.open.extend(open);
         self
@@ -184,12 +193,15 @@ impl MeasuredSteps {
         let nearest = weighed.iter().take(1).map(|(_, step)| step.id.clone()).collect();
         let alike = weighed.iter().take_while(|(weight, _)| *weight >= ALIKE * spread.nearest);
         let alike: Vec<_> = alike.map(|(_, step)| *step).collect();
-        let [below, above] = self.widths.of_class(spread.class());
         // In whole nanoseconds: the last digit of an exponential is not the same on every machine.
         let at = |logarithm: f64| (1e9 * step_s * logarithm.exp()).round() / 1e9;
+        let between = |[below, above]: [f64; 2]| {
+            [at(spread.middle - below * spread.below), at(spread.middle + above * spread.above)]
+        };
         Accuracy::Range(StepRange {
             estimate_s: at(spread.middle),
-            range_s: [at(spread.middle - below * spread.below), at(spread.middle + above * spread.above)],
+            range_s: between(self.widths.of_class(spread.class())),
+            nine_in_ten_s: between(self.widths.of_nine_in_ten(spread.class())),
             steps: alike.len(),
             sources: alike.iter().map(|step| &step.source).collect::<BTreeSet<_>>().len(),
             most_hidden: alike.iter().filter_map(|step| step.hidden).reduce(f64::max),

@@ -30,6 +30,8 @@ pub struct ClassWidth {
     pub below: f64,
     /// The same above it.
     pub above: f64,
+    /// Both for nine in ten steps.
+    pub nine_in_ten: [f64; 2],
 }
 
 /// Factors on ranges by class: how near the nearest measured step is.
@@ -61,18 +63,19 @@ impl Widths {
     pub fn fitting(placed: &[StepDeviation<'_>]) -> Widths {
         let any = placed.iter().any(|step| step.unseen);
         let mut widths = BTreeMap::new();
-        let mut least = [1.0f64; 2];
+        let mut least = [[1.0f64; 2]; 2];
         for class in LEVELS {
             let of = placed.iter().filter(|step| step.class == class && (step.unseen || !any));
             let mut distances: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
             of.for_each(|step| distances.entry(step.source).or_default().push(step.distance));
             let (steps, sources) = (distances.values().map(Vec::len).sum(), distances.len());
             if steps >= LEAST_STEPS {
-                let needed = by_source(&distances);
-                least = [least[0].max(needed[0]), least[1].max(needed[1])];
+                let needed = [TAIL, TAIL / 2.0].map(|tail| by_source(&distances, tail));
+                least = [0, 1].map(|share| [0, 1].map(|side| needed[share][side].max(least[share][side])));
             }
-            let [below, above] = least.map(|factor| (ROUNDED * factor).round() / ROUNDED);
-            widths.insert(class.to_string(), ClassWidth { steps, sources, below, above });
+            let [[below, above], nine_in_ten] =
+                least.map(|sides| sides.map(|factor: f64| (ROUNDED * factor).round() / ROUNDED));
+            widths.insert(class.to_string(), ClassWidth { steps, sources, below, above, nine_in_ten });
         }
         Widths(widths)
     }
@@ -81,17 +84,22 @@ impl Widths {
     pub fn of_class(&self, class: &str) -> [f64; 2] {
         self.0.get(class).map_or([1.0; 2], |width| [width.below, width.above])
     }
+
+    /// The same for nine in ten steps.
+    pub fn of_nine_in_ten(&self, class: &str) -> [f64; 2] {
+        self.0.get(class).map_or([1.0; 2], |width| width.nine_in_ten)
+    }
 }
 
-/// The distances below and above the middle within which all but a tail of the steps lie; a source counts by the root
-/// of its steps.
-fn by_source(distances: &BTreeMap<&str, Vec<f64>>) -> [f64; 2] {
+/// The distances below and above the middle within which all but a tail of the steps on either side lie; a source counts
+/// by the root of its steps.
+fn by_source(distances: &BTreeMap<&str, Vec<f64>>, tail: f64) -> [f64; 2] {
     let weigh = |of: &Vec<f64>| of.iter().map(|d| (*d, (of.len() as f64).sqrt().recip())).collect::<Vec<_>>();
     let mut weighed: Vec<(f64, f64)> = distances.values().flat_map(weigh).collect();
     weighed.sort_by(|a, b| a.0.total_cmp(&b.0));
     let all: f64 = weighed.iter().map(|(_, weight)| weight).sum();
     let at = |part: f64| quantile(&weighed, part * all).unwrap_or_default();
-    [-at(TAIL), at(1.0 - TAIL)]
+    [-at(tail), at(1.0 - tail)]
 }
 
 /// Steps beside what all sources but their own say of them; those of which nothing is evidence are left out.
