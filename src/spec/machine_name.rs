@@ -98,9 +98,7 @@ fn about_device(when: &std::collections::BTreeMap<String, String>, name: &str) -
     let holds = |(column, pattern): (&String, &String)| {
         let (turned, body) = pattern.strip_prefix('!').map_or((false, pattern.as_str()), |body| (true, body));
         let text = if column == "device" { Text::of(&name.into()) } else { Text::default() };
-        let is = |pattern: &str| fits(&normal(pattern), &text).is_some();
-        let (body, but) = body.split_once(" but ").unwrap_or((body, ""));
-        (is(body) && (but.is_empty() || !is(but))) != turned
+        fits(&normal(body), &text).is_some() != turned
     };
     when.contains_key("device") && when.iter().all(holds)
 }

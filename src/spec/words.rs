@@ -97,8 +97,11 @@ fn phrases(text: &str) -> Vec<(usize, usize)> {
 
 /// The parts of a text that a pattern knows, if one of its alternatives is the whole text or one of its phrases: `*`
 /// stands for anything, `~` before words means that they stand anywhere as whole words, `@` that the text says this
-/// name of a model ([`names`]). The pattern is normalised.
+/// name of a model ([`names`]), and behind ` but ` stands a pattern that must not fit. The pattern is normalised.
 pub fn fits(pattern: &str, text: &Text) -> Option<Vec<(usize, usize)>> {
+    if let Some((body, but)) = pattern.split_once(" but ") {
+        return fits(body, text).filter(|_| fits(but, text).is_none());
+    }
     let mut known = Vec::new();
     let mut any = false;
     for one in pattern.split('|').map(str::trim) {

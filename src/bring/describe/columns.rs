@@ -273,9 +273,6 @@ impl DescribedColumns {
         if let Some(body) = pattern.strip_prefix('!') {
             return (!self.fits(column, body)).then(Vec::new);
         }
-        if let Some((body, but)) = pattern.split_once(" but ") {
-            return self.fitting(column, body).filter(|_| !self.fits(column, but));
-        }
         for (sign, holds) in COMPARISONS {
             if let Some(limit) = pattern.strip_prefix(sign).and_then(|n| n.trim().parse::<f64>().ok()) {
                 return self.amount(column).is_some_and(|x| holds(x, limit)).then(|| vec![(0, usize::MAX)]);
