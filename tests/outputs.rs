@@ -84,23 +84,32 @@ fn the_time_of_writing_can_be_given() {
     assert_eq!(run("86400"), "1970-01-02T00:00:00Z");
 }
 
-/// One JSON document on standard output where one is asked for there, and nothing else.
+/// One JSON document on standard output where one is asked for there, and nothing else; `sweep` has a line a point.
 #[test]
 fn a_document_stands_alone_on_standard_output() {
-    let commands: [&[&str]; 10] = [
+    let folder = tempfile::tempdir().expect("a folder");
+    let study = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/study.json");
+    let rows = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/kernels.jsonl");
+    let commands: [&[&str]; 16] = [
+        &["plan", "tiny-4"],
         &["run", "tiny-4"],
+        &["inspect", "tiny-4"],
+        &["diff", "tiny-4", "tiny-4", "--set-b", "batch.global=8"],
+        &["sweep", "tiny-4", "--vary", "batch.global=4"],
+        &["fill", "tiny-4"],
+        &["kernels"],
         &["estimate", "tiny-4"],
         &["compare", "tiny-4"],
         &["whatif", "tiny-4"],
         &["schedule", "--kind", "1f1b", "--stages", "2", "--micro-batches", "4"],
         &["schedule", "--all", "--stages", "2", "--micro-batches", "4"],
         &["collective", "--topology", "switch:4,100,2", "--op", "all-reduce", "--bytes", "1Mi"],
-        &["search", "tests/data/study.json", "--fix", "parallelism.tensor=1", "--fix", "batch.micro_batch=1"],
-        &["kernels", "--score", "tests/data/kernels.jsonl"],
+        &["search", study, "--fix", "parallelism.tensor=1", "--fix", "batch.micro_batch=1"],
+        &["kernels", "--score", rows],
         &["goodput", "gpt2-8"],
     ];
     for command in commands {
-        let done = stepsim(&[command, &["--report", "-"]].concat()).stdout(Stdio::piped()).output();
+        let done = stepsim(&[command, &["--json"]].concat()).current_dir(&folder).stdout(Stdio::piped()).output();
         let done = done.expect("a process");
         assert!(done.status.success(), "{command:?}: {}", String::from_utf8_lossy(&done.stderr));
         let said = String::from_utf8(done.stdout).expect("UTF-8");

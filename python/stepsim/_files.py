@@ -53,9 +53,14 @@ def import_(
 
 
 class Plan(dict[str, Any]):
-    """A workload on its machine, for :func:`run`; ``text`` says where each part of it comes from, and how long the step takes."""
+    """A workload on its machine, for :func:`run`.
+
+    ``answer`` is the step with its range, what it hangs on and what is doubted, as :attr:`Report.answer` of the same step;
+    ``text`` says that in words, and where each part of the workload comes from.
+    """
 
     text: str = ""
+    answer: dict[str, Any] = {}
 
     def _repr_html_(self) -> str:
         return f"<pre>{escape(self.text)}</pre>"
@@ -81,10 +86,13 @@ def plan(
     with ExitStack() as files:
         folder = files.enter_context(tempfile.TemporaryDirectory(prefix="stepsim-"))
         path = os.path.join(folder, "plan.json")
-        options = _command.options("plan", {**given, "search": search, "output": path}, files)
+        report = os.path.join(folder, "report.json")
+        options = _command.options("plan", {**given, "search": search, "output": path, "report": report}, files)
         said = _native.answer(["plan", *options])
         with open(path) as file:
             plan = Plan(json.load(file))
+        with open(report) as file:
+            plan.answer = json.load(file)["answer"]
     # The next commands are those of the command line, on a file that is gone.
     plan.text = said.split("wrote ")[0]
     return plan

@@ -18,36 +18,36 @@ AS_MEASURED = {"parallelism.data": 2, "batch.global": 8, "model.layers": 4}
 
 #: A call of each function, and the words of the command that writes the same.
 CALLS = {
-    "inspect": (lambda: stepsim.inspect("tiny-4", rank=2), ["inspect", "tiny-4", "--rank", "2", "--report", "-"]),
-    "analyze": (lambda: stepsim.analyze(RANKS, linked=True), ["analyze", *RANKS, "--linked", "--report", "-"]),
+    "inspect": (lambda: stepsim.inspect("tiny-4", rank=2), ["inspect", "tiny-4", "--rank", "2", "--json"]),
+    "analyze": (lambda: stepsim.analyze(RANKS, linked=True), ["analyze", *RANKS, "--linked", "--json"]),
     "whatif": (
         lambda: stepsim.whatif("tiny-4", scale={"matrix": 2}, without=["bubble"]),
-        ["whatif", "tiny-4", "--scale", "matrix=2", "--without", "bubble", "--report", "-"],
+        ["whatif", "tiny-4", "--scale", "matrix=2", "--without", "bubble", "--json"],
     ),
     "diff": (
         lambda: stepsim.diff("tiny-4", "tiny-4", settings_b={"batch.global": 8}),
-        ["diff", "tiny-4", "tiny-4", "--set-b", "batch.global=8", "--report", "-"],
+        ["diff", "tiny-4", "tiny-4", "--set-b", "batch.global=8", "--json"],
     ),
-    "goodput": (lambda: stepsim.goodput("gpt2-8", days=2), ["goodput", "gpt2-8", "--days", "2", "--report", "-"]),
-    "estimate": (lambda: stepsim.estimate("gpt2-8", rules=True), ["estimate", "gpt2-8", "--rules", "--report", "-"]),
-    "compare": (lambda: stepsim.compare("tiny-4"), ["compare", "tiny-4", "--report", "-"]),
+    "goodput": (lambda: stepsim.goodput("gpt2-8", days=2), ["goodput", "gpt2-8", "--days", "2", "--json"]),
+    "estimate": (lambda: stepsim.estimate("gpt2-8", rules=True), ["estimate", "gpt2-8", "--rules", "--json"]),
+    "compare": (lambda: stepsim.compare("tiny-4"), ["compare", "tiny-4", "--json"]),
     "import_": (lambda: stepsim.import_(DATA / "config.json"), ["import", DATA / "config.json", "-o", "-"]),
     "replay": (lambda: stepsim.replay(stepsim.import_(RANKS)), None),
     "share": (
         lambda: stepsim.share(["tiny-4@0-3", "tiny-4@4-7"], "switch:8,100,2"),
-        ["share", "tiny-4@0-3", "tiny-4@4-7", "-t", "switch:8,100,2", "--report", "-"],
+        ["share", "tiny-4@0-3", "tiny-4@4-7", "-t", "switch:8,100,2", "--json"],
     ),
     "schedule": (
         lambda: stepsim.schedule(kind="zb-v", stages=4, micro_batches=8),
-        ["schedule", "--kind", "zb-v", "-p", "4", "-m", "8", "--report", "-"],
+        ["schedule", "--kind", "zb-v", "-p", "4", "-m", "8", "--json"],
     ),
     "collective": (
         lambda: stepsim.collective("switch:8,450,1", "all-reduce", bytes=[1024, 2048]),
-        ["collective", "--topology", "switch:8,450,1", "--op", "all-reduce", "--bytes", "1024,2048", "--report", "-"],
+        ["collective", "--topology", "switch:8,450,1", "--op", "all-reduce", "--bytes", "1024,2048", "--json"],
     ),
     "score": (
         lambda: stepsim.score(ROOT / "examples/public-runs.jsonl", every=40),
-        ["score", ROOT / "examples/public-runs.jsonl", "--every", "40", "--report", "-"],
+        ["score", ROOT / "examples/public-runs.jsonl", "--every", "40", "--json"],
     ),
     "learn": (
         lambda: stepsim.learn("gpt2-8", RANKS, "switch:2,450,1", settings=AS_MEASURED),
@@ -58,17 +58,17 @@ CALLS = {
     ),
     "kernels": (
         lambda: stepsim.kernels(score=ROOT / "tests/data/kernels.jsonl"),
-        ["kernels", "--score", ROOT / "tests/data/kernels.jsonl", "--report", "-"],
+        ["kernels", "--score", ROOT / "tests/data/kernels.jsonl", "--json"],
     ),
     "knee": (
         lambda: stepsim.knee("tiny-4", field="batch.micro_batch=1,2,4", until="step<1.5x"),
-        ["knee", "tiny-4", "--field", "batch.micro_batch=1,2,4", "--until", "step<1.5x", "--report", "-"],
+        ["knee", "tiny-4", "--field", "batch.micro_batch=1,2,4", "--until", "step<1.5x", "--json"],
     ),
     "normal": (
         lambda: stepsim.normal("llama3-8b-fsdp", measured="4500tok/s"),
         ["normal", "llama3-8b-fsdp", "--measured", "4500tok/s", "--json"],
     ),
-    "fill": (lambda: stepsim.fill("gpt2-8"), ["fill", "gpt2-8", "--report", "-"]),
+    "fill": (lambda: stepsim.fill("gpt2-8"), ["fill", "gpt2-8", "--json"]),
     "show": (lambda: stepsim.show("tiny-4"), ["show", "tiny-4", "--resolved"]),
     "schema": (lambda: stepsim.schema("row"), ["schema", "row"]),
     "list": (lambda: [stepsim.list("models")], ["list", "models", "--names"]),
@@ -104,6 +104,7 @@ def test_every_function_of_a_command_is_called_here():
 def test_a_plan_runs_and_says_where_it_comes_from():
     plan = stepsim.plan("tiny-4")
     assert "tiny" in plan.text and "wrote" not in plan.text and "<pre>" in plan._repr_html_()
+    assert plan.answer == json.loads(stepsim.command("plan", "tiny-4", "--json"))["answer"]
     assert stepsim.run(plan).step_time_s == stepsim.run("tiny-4").step_time_s
 
 

@@ -3,6 +3,8 @@
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
+use serde::Serialize;
+
 use super::outputs::WRITTEN;
 use super::write::write_report;
 use super::{Failure, say};
@@ -33,8 +35,8 @@ pub struct Args {
     /// Measured kernels to compare with, one JSON object a line
     #[arg(long, value_name = "FILE")]
     score: Vec<PathBuf>,
-    /// Also write the score of every row as JSON here
-    #[arg(long, value_name = "FILE", requires = "score", help_heading = WRITTEN)]
+    /// Also write the prices, or the score of every row, as JSON here
+    #[arg(long, value_name = "FILE", help_heading = WRITTEN)]
     report: Option<PathBuf>,
 }
 
@@ -46,7 +48,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if args.score.is_empty() {
         let name = args.device.as_deref().unwrap_or("h100-sxm");
         let device = load::<Device>(name, &args.sets).map_err(Failure::input)?.value;
-        return say(&prices(&device));
+        let list = PriceList::of(&device);
+        write_report(args.report.as_deref(), &list)?;
+        return say(&list.text());
     }
     let mut rows = Vec::new();
     for path in &args.score {
@@ -117,55 +121,75 @@ fn scored(score: &Score) -> String {
     out
 }
 
-/// Typical shapes of every class.
-fn prices(device: &Device) -> String {
-    let cost = DeviceCost::new(device);
-    let mut out = String::new();
-    let _ = writeln!(out, "{}", device.name);
-    let _ = writeln!(
-        out,
-        "sustained rates: {} of a short run's\n\n{:<25} {:<34} {:>11} {:>14} {:>8}",
-        cost.spec.sustained, "class", "shape", "time", "rate", "of peak"
-    );
-    for (what, kernel) in matrix_kernels(&cost) {
-        let seconds = UnderCap(TileWave).time(&kernel, &cost).s();
-        let rate = kernel.flops / seconds;
-        let _ = writeln!(
-            out,
-            "{:<25} {:<34} {:>8.1} us {:>7.0} TFLOP/s {:>6.1} %",
-            kernel.class.name(),
-            what,
-            seconds * 1e6,
-            rate / 1e12,
-            100.0 * rate / cost.peak(kernel.dtype).0
-        );
+/// A typical kernel of a class, and its price.
+#[derive(Serialize)]
+struct Priced {
+    class: &'static str,
+    /// Format and shape, or who made the kernel.
+    kernel: String,
+    time_s: f64,
+    /// FLOP/s of kernels that multiply matrices, else bytes of memory per second.
+    rate_per_s: f64,
+    of_peak: f64,
+    is_matrix: bool,
+}
+
+/// The output of `stepsim kernels --report` without measured rows.
+#[derive(Serialize)]
+struct PriceList {
+    device: String,
+    /// Rates of a long step over those of a short run.
+    sustained: f64,
+    kernels: Vec<Priced>,
+    /// Where the prices come from.
+    source: String,
+}
+
+impl PriceList {
+    /// Typical shapes of every class.
+    fn of(device: &Device) -> PriceList {
+        let cost = DeviceCost::new(device);
+        let matrix = matrix_kernels(&cost).into_iter().map(|(what, kernel)| {
+            let time_s = UnderCap(TileWave).time(&kernel, &cost).s();
+            let (rate_per_s, class) = (kernel.flops / time_s, kernel.class.name());
+            let of_peak = rate_per_s / cost.peak(kernel.dtype).0;
+            Priced { class, kernel: what, time_s, rate_per_s, of_peak, is_matrix: true }
+        });
+        let makers = [("tuned", Maker::Tuned), ("compiled", Maker::Compiled), ("eager", Maker::Eager)];
+        let others = KernelClass::ALL.iter().filter(|class| !class.is_matrix()).flat_map(|&class| {
+            let kernel = Kernel::elementwise(class, "kernel", 1 << 26, 256e6, Dtype::Bf16);
+            makers.map(|(name, maker)| {
+                let time_s = UnderCap(TileWave).time(&kernel, &cost.clone().with_maker(maker)).s();
+                let (rate_per_s, class) = (kernel.bytes / time_s, class.name());
+                let of_peak = rate_per_s / cost.bandwidth.0;
+                Priced { class, kernel: name.to_owned(), time_s, rate_per_s, of_peak, is_matrix: false }
+            })
+        });
+        let kernels = matrix.chain(others).collect();
+        let (sustained, source) = (cost.spec.sustained, cost.spec.source.clone());
+        PriceList { device: device.name.clone(), sustained, kernels, source }
     }
-    let _ = writeln!(
-        out,
-        "\n{:<25} {:<34} {:>11} {:>14} {:>8}",
-        "class, 256 MB", "made by", "time", "rate", "of peak"
-    );
-    for &class in KernelClass::ALL.iter().filter(|c| !c.is_matrix()) {
-        let kernel = Kernel::elementwise(class, "kernel", 1 << 26, 256e6, Dtype::Bf16);
-        for (name, maker) in [("tuned", Maker::Tuned), ("compiled", Maker::Compiled), ("eager", Maker::Eager)]
-        {
-            let seconds = UnderCap(TileWave).time(&kernel, &cost.clone().with_maker(maker)).s();
-            let rate = kernel.bytes / seconds;
-            let _ = writeln!(
-                out,
-                "{:<25} {:<34} {:>8.1} us {:>9.0} GB/s {:>6.1} %",
-                class.name(),
-                name,
-                seconds * 1e6,
-                rate / 1e9,
-                100.0 * rate / cost.bandwidth.0
-            );
+
+    /// Two tables: kernels that multiply matrices, and the others.
+    fn text(&self) -> String {
+        let mut out = format!("{}\nsustained rates: {} of a short run's\n", self.device, self.sustained);
+        for (is_matrix, head, of) in [(true, "class", "shape"), (false, "class, 256 MB", "made by")] {
+            let _ = writeln!(out, "\n{head:<25} {of:<34} {:>11} {:>14} {:>8}", "time", "rate", "of peak");
+            for k in self.kernels.iter().filter(|k| k.is_matrix == is_matrix) {
+                let rate = match is_matrix {
+                    true => format!("{:>7.0} TFLOP/s", k.rate_per_s / 1e12),
+                    false => format!("{:>9.0} GB/s", k.rate_per_s / 1e9),
+                };
+                let (us, share) = (k.time_s * 1e6, 100.0 * k.of_peak);
+                let _ =
+                    writeln!(out, "{:<25} {:<34} {us:>8.1} us {rate} {share:>6.1} %", k.class, k.kernel);
+            }
         }
+        if !self.source.is_empty() {
+            let _ = writeln!(out, "\nsource: {}", self.source);
+        }
+        out
     }
-    if !cost.spec.source.is_empty() {
-        let _ = writeln!(out, "\nsource: {}", cost.spec.source);
-    }
-    out
 }
 
 fn matrix_kernels(device: &DeviceCost) -> Vec<(String, Kernel)> {

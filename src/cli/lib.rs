@@ -22,6 +22,7 @@ mod hints;
 pub mod import;
 mod inputs;
 pub mod inspect;
+mod json;
 pub mod kernels;
 pub mod knee;
 pub mod learn;
@@ -162,14 +163,14 @@ commands! {
     /// Print the JSON Schema of a kind of file
     Schema(schema::Args) = schema::run,
     /// Print completions for a shell
-    Completions(completions::Args) = |args| completions::run(args, Cli::command()),
+    Completions(completions::Args) = |args| completions::run(args, definition()),
     /// Write manual pages
-    Man(completions::Man) = |args| completions::man(args, Cli::command()),
+    Man(completions::Man) = |args| completions::man(args, definition()),
 }
 
 /// The command line as clap has it: for whoever walks its arguments.
 pub fn definition() -> clap::Command {
-    Cli::command()
+    json::offered(Cli::command())
 }
 
 /// Looks at the files that a command line names, as [`main`] does before it runs one; words that are missing or wrong
@@ -178,7 +179,7 @@ pub fn definition() -> clap::Command {
 /// # Errors
 /// An output is an input or another output, or its name means another format.
 pub fn check_files(words: &[&str]) -> Result<(), Failure> {
-    let command = Cli::command().ignore_errors(true);
+    let command = definition().ignore_errors(true);
     let matches = command.clone().try_get_matches_from(words).map_err(Failure::input)?;
     outputs::guard(&command, &matches)
 }
@@ -212,7 +213,7 @@ pub fn program(words: &[OsString]) -> u8 {
                 }
             }
         }
-        Ok((Cli { command: None, .. }, _)) => say(&help::arranged(Cli::command()).render_help().to_string()),
+        Ok((Cli { command: None, .. }, _)) => say(&help::arranged(definition()).render_help().to_string()),
         Err(mut e) => {
             let hint = hints::of_words(&definition(), &command_line::command(), &e);
             if hint.is_some() {
@@ -273,6 +274,7 @@ pub fn run_args(words: &[OsString]) -> Result<run::Args, Failure> {
 
 fn parsed(words: &[OsString]) -> Result<(Cli, clap::ArgMatches), clap::Error> {
     command_line::typed(words);
-    let matches = help::arranged(Cli::command()).try_get_matches_from(words)?;
+    let words = json::meant(&Cli::command(), words);
+    let matches = help::arranged(definition()).try_get_matches_from(words)?;
     Ok((Cli::from_arg_matches(&matches)?, matches))
 }

@@ -21,6 +21,7 @@ use stepsim_read::analysis::report::Report;
 use stepsim_simulate::whatif::WhatIfs;
 use stepsim_spec as spec;
 use stepsim_spec::Kind;
+use stepsim_study::plan::PlanReport;
 use stepsim_study::{JudgedRun, Row, SearchReport};
 
 /// Print the JSON Schema of a kind of file.
@@ -76,6 +77,8 @@ named! {
         Reliability = "workloads/reliability/reliability.schema.json",
         /// The output of `stepsim run --report`
         Report = "examples/report.schema.json",
+        /// The output of `stepsim plan --report`
+        Plan = "examples/plan.schema.json",
         /// The output of `stepsim compare --report`
         Comparison = "examples/comparison.schema.json",
         /// A formula of a step (`stepsim compare --form`)
@@ -138,6 +141,7 @@ impl SchemaKind {
             SchemaKind::Reliability => spec::schema(Kind::Reliability),
             SchemaKind::Formula => formula::schema(),
             SchemaKind::Report => schemars::schema_for!(Report).to_value(),
+            SchemaKind::Plan => schemars::schema_for!(PlanReport).to_value(),
             SchemaKind::Comparison => schemars::schema_for!(Comparison).to_value(),
             SchemaKind::Profile => schemars::schema_for!(ProfileReport).to_value(),
             SchemaKind::Row => schemars::schema_for!(Row).to_value(),

@@ -53,8 +53,8 @@ pub struct Args {
     #[arg(long, value_name = "PATH=VALUE")]
     set_b: Vec<String>,
     /// Also write the comparison as JSON here
-    #[arg(long = "report", alias = "json", value_name = "FILE", help_heading = WRITTEN)]
-    json: Option<PathBuf>,
+    #[arg(long, value_name = "FILE", help_heading = WRITTEN)]
+    report: Option<PathBuf>,
     /// Also write the comparison as a page here: .html, one file that opens in any browser
     #[arg(long, value_name = "FILE", help_heading = WRITTEN)]
     html: Option<PathBuf>,
@@ -85,7 +85,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             page([&names[0], &names[1]], &lines, &different, &measured, &command()).map_err(Failure::run)?;
         write_file(path, text.as_bytes())?;
     }
-    if let Some(path) = &args.json {
+    if let Some(path) = &args.report {
         write_json(path, &lines)?;
     }
     if let Some(path) = &args.trace {

@@ -48,8 +48,8 @@ pub struct Args {
     #[arg(long, default_value_t = 0, value_name = "RANK")]
     rank: u32,
     /// Also write what is shown as JSON here
-    #[arg(long = "report", alias = "json", value_name = "FILE", help_heading = WRITTEN)]
-    json: Option<PathBuf>,
+    #[arg(long, value_name = "FILE", help_heading = WRITTEN)]
+    report: Option<PathBuf>,
     /// Also write the step's kernels here, each shape once, as rows that wait for a time
     /// (`measure_device.py --kernels` takes it)
     #[arg(long, value_name = "FILE", help_heading = WRITTEN)]
@@ -86,7 +86,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             Inspection { machine: MachineView::of(&inputs.topology, &inputs.machine), step: Some(step) }
         }
     };
-    if let Some(path) = &args.json {
+    if let Some(path) = &args.report {
         write_json(path, &inspection)?;
     }
     let mut text = inspection.machine.text(width());

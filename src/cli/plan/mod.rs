@@ -11,7 +11,7 @@ use super::asked::budget;
 use super::outputs::WRITTEN;
 use super::progress::TerminalProgress;
 use super::search::words::so_far;
-use super::write::{write_json, write_page};
+use super::write::{write_json, write_page, write_report};
 use super::{Failure, normal, outputs, say, width};
 use crate::estimate::tokens;
 use screen::screen;
@@ -21,7 +21,7 @@ use stepsim_bring::training_log::RunSpeed;
 use stepsim_read::page::sheet::quoted;
 use stepsim_simulate::Fault;
 use stepsim_spec::is_called_like_a_file;
-use stepsim_study::plan::{LayoutSource, Proposal, Request, RunPlan, SimulatedPlan};
+use stepsim_study::plan::{LayoutSource, PlanReport, Proposal, Request, RunPlan, SimulatedPlan};
 use stepsim_study::space as units;
 
 /// Say how long a step takes, of a model, a script or a recipe of any software, on a machine.
@@ -85,6 +85,9 @@ pub struct Args {
     /// NAME.MACHINE.plan.json]
     #[arg(short, long, value_name = "WORKLOAD.json", help_heading = WRITTEN)]
     output: Option<PathBuf>,
+    /// Write the step, and where each part of it comes from, as JSON here
+    #[arg(long, value_name = "FILE", help_heading = WRITTEN)]
+    report: Option<PathBuf>,
     /// Write the plan as a page here: .html, one file that opens in any browser
     #[arg(long, value_name = "FILE", help_heading = WRITTEN)]
     html: Option<PathBuf>,
@@ -117,7 +120,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         Some(path) => (path.clone(), "wrote"),
         None => own_path(&args.words[0], &plan.workload),
     };
-    if !silent {
+    let to_stdout = path == Path::new("-");
+    if !to_stdout {
         write_json(&path, &plan.workload)?;
     }
     let planned = match SimulatedPlan::of(&plan).map_err(Failure::from) {
@@ -132,8 +136,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     };
     let tokens = args.tokens.or_else(|| planned.tokens_of(&length));
     write_page(args.html.as_deref(), || page::page(&plan, &planned, tokens, &next))?;
+    write_report(args.report.as_deref(), &PlanReport::of(&plan, &planned))?;
     if silent {
-        return write_json(&path, &plan.workload);
+        return if to_stdout { write_json(&path, &plan.workload) } else { Ok(()) };
     }
     let whole = match (tokens, length.epochs) {
         (Some(tokens), _) => Some(planned.whole_run(tokens)),

@@ -8,6 +8,7 @@ use std::time::Instant;
 
 use super::outputs::WRITTEN;
 use super::progress::TerminalProgress;
+use super::screen::put;
 use super::{Failure, outputs, say};
 use files::{PlotOptions, map, table};
 use stepsim_form::compare::Formula;
@@ -78,7 +79,8 @@ pub struct Args {
     /// Change a field at all points; repeatable
     #[arg(long = "set", value_name = "PATH=VALUE")]
     sets: Vec<String>,
-    /// Write the rows here: JSON lines, or comma-separated values where the name ends in .csv
+    /// Write the rows here: JSON lines, or comma-separated values where the name ends in .csv; `-` is the standard
+    /// output
     #[arg(short, long, value_name = "FILE", help_heading = WRITTEN)]
     output: Option<PathBuf>,
     /// Columns that rows have beside their own, each a path in what `run --report` writes: `hfu`,
@@ -152,12 +154,13 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         let whole = if space.is_part() { "chosen of " } else { "" };
         return say(&format!("{} points ({whole}{}){part}\n", space.count(), lengths.join(" × ")));
     }
+    let to_stdout = outputs::document_on_stdout();
     let options = SweepOptions {
         how: if args.closed_form { How::ClosedForm } else { How::Simulated },
         columns,
         shard: args.shard,
         threads: args.threads.map(usize::from),
-        output: args.output.clone(),
+        output: args.output.clone().filter(|_| !to_stdout),
         resume: args.resume,
     };
     let (bar, begun) = (TerminalProgress::of("points", points as u64), Instant::now());
@@ -166,7 +169,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         ControlFlow::Continue(())
     };
     let (mut summary, mut rows) = (SweepSummary::default(), Vec::new());
-    let draws = !plots.is_empty() || args.drawn.html().is_some() || args.form.is_some();
+    let draws = !plots.is_empty() || args.drawn.html().is_some() || args.form.is_some() || to_stdout;
     let mut see = |row: Row| {
         summary.see(&row);
         if draws {
@@ -182,6 +185,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         eprintln!(
             "note: {dropped} bytes of broken lines at the end of the file were dropped, their points run again"
         );
+    }
+    if to_stdout {
+        return put(&rows.iter().map(Row::line).collect::<String>());
     }
     let text = summary.text(args, &base, begun.elapsed().as_secs_f64())?;
     let drawn = args.drawn.write(&plots, &rows, args.output.as_deref(), &command(args, &common))?;

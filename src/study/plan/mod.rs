@@ -11,6 +11,6 @@ mod outcome;
 mod run_plan;
 mod sources;
 
-pub use outcome::SimulatedPlan;
+pub use outcome::{PlanReport, SimulatedPlan};
 pub use run_plan::{LayoutSource, Proposal, RunPlan};
 pub use sources::Request;

@@ -1,5 +1,11 @@
 //! The step of a plan: its answer, and how much a whole run takes.
 
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
+
 use super::run_plan::RunPlan;
 use crate::otherwise::{Depth, answer};
 use stepsim_bring::imports::RunLength;
@@ -18,6 +24,46 @@ pub struct SimulatedPlan {
     pub sequences: u64,
     /// Degrees, batch, sharding and recomputation, in words.
     pub layout: String,
+}
+
+/// The output of `stepsim plan --report`: the report of the planned step, and beside it what was planned.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct PlanReport {
+    /// What was planned.
+    pub plan: PlannedRun,
+    /// The step, as `stepsim run --report` writes it.
+    #[serde(flatten)]
+    pub report: Report,
+}
+
+/// A plan, and where each part of it comes from.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct PlannedRun {
+    /// The description and the machine.
+    pub name: String,
+    /// Degrees, batch, sharding and recomputation, in words.
+    pub layout: String,
+    /// What was stated, what the model says, what the software takes by itself, and what was assumed.
+    pub sources: BTreeMap<&'static str, Vec<String>>,
+    /// Words that were not understood; each may change the step.
+    pub not_understood: Vec<String>,
+    /// The workload, as the command writes it into a file.
+    pub workload: Value,
+}
+
+impl PlanReport {
+    /// The document of a plan.
+    pub fn of(plan: &RunPlan, planned: &SimulatedPlan) -> PlanReport {
+        let lines = |lines: Vec<&str>| lines.into_iter().map(str::to_owned).collect();
+        let plan = PlannedRun {
+            name: plan.name.clone(),
+            layout: planned.layout.clone(),
+            sources: plan.classes().into_iter().map(|(class, of)| (class, lines(of))).collect(),
+            not_understood: plan.not_understood.clone(),
+            workload: plan.workload.clone(),
+        };
+        PlanReport { plan, report: planned.report.clone() }
+    }
 }
 
 impl RunPlan {
