@@ -109,7 +109,8 @@ fn a_document_stands_alone_on_standard_output() {
         &["goodput", "gpt2-8"],
     ];
     for command in commands {
-        let done = stepsim(&[command, &["--json"]].concat()).current_dir(&folder).stdout(Stdio::piped()).output();
+        let done =
+            stepsim(&[command, &["--json"]].concat()).current_dir(&folder).stdout(Stdio::piped()).output();
         let done = done.expect("a process");
         assert!(done.status.success(), "{command:?}: {}", String::from_utf8_lossy(&done.stderr));
         let said = String::from_utf8(done.stdout).expect("UTF-8");

@@ -181,8 +181,7 @@ impl PriceList {
                     false => format!("{:>9.0} GB/s", k.rate_per_s / 1e9),
                 };
                 let (us, share) = (k.time_s * 1e6, 100.0 * k.of_peak);
-                let _ =
-                    writeln!(out, "{:<25} {:<34} {us:>8.1} us {rate} {share:>6.1} %", k.class, k.kernel);
+                let _ = writeln!(out, "{:<25} {:<34} {us:>8.1} us {rate} {share:>6.1} %", k.class, k.kernel);
             }
         }
         if !self.source.is_empty() {

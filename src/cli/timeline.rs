@@ -16,7 +16,7 @@ use stepsim_read::trace::{self, OutputError, RunMeta, Timeline, TimelineSummary,
 use stepsim_simulate::Simulation;
 use stepsim_simulate::behaviour::{DrawnRank, drawn};
 use stepsim_simulate::map;
-use stepsim_simulate::timeline::{fit, of_run};
+use stepsim_simulate::timeline::{doing, fit, of_run};
 
 pub use stepsim_simulate::timeline::{TimelineSelection, of_whole};
 
@@ -46,16 +46,14 @@ pub fn write_trace(
     if is_map(path) && !shown.kineto {
         return write_file(path, map::file(run).as_bytes()).map(|()| None);
     }
-    let is_perfetto =
-        matches!(trace::TimelineFormat::of(path), Ok(format) if format.0 == trace::TimelineFormat::Perfetto);
-    let doing = if is_perfetto && !shown.kineto && shown.complete { map::doing(run) } else { Vec::new() };
+    let format = trace::TimelineFormat::of(path);
+    let doing = format.as_ref().map_or(Vec::new(), |(format, _)| doing(run, shown, *format));
     of_run(run, meta, shown, |timeline| {
         let mut timeline = Timeline { doing: &doing, ..timeline };
         if shown.kineto {
             return trace::write_kineto(&timeline, path).map(|_| None).map_err(Failure::run);
         }
-        let format = trace::TimelineFormat::of(path).map_err(Failure::input)?.0;
-        let note = fit(&mut timeline, shown.detail, format);
+        let note = fit(&mut timeline, shown.detail, format.map_err(Failure::input)?.0);
         match also {
             Also::Nothing => told(trace::write_file(&timeline, path))?,
             Also::Measured(profiles) => {

@@ -9,8 +9,8 @@ use stepsim::measure::page::difference;
 use stepsim::measure::score::ranges;
 use stepsim::read::analysis::diff::diff;
 use stepsim::read::analysis::report::{Extent, Report};
-use stepsim::read::trace::TimelineFormat;
 use stepsim::read::trace::writer::{Chrome, Perfetto, Sink};
+use stepsim::read::trace::{Timeline, TimelineFormat};
 use stepsim::simulate::behaviour::drawn;
 use stepsim::simulate::timeline::{self, TimelineSelection};
 use stepsim::simulate::whatif::WhatIfs;
@@ -142,7 +142,11 @@ pub(crate) fn timeline(step: &Step, file: &str) -> Result<Vec<u8>, Box<Fault>> {
     let mut meta = timeline::meta(&run, None, &step.sets);
     timeline::results(&mut meta, &run);
     meta.hang_on(&hangs_on(step)?);
-    timeline::of_run(&run, &meta, &TimelineSelection::of(&drawn(&run)), |mut timeline| {
+    let ranks = drawn(&run);
+    let shown = TimelineSelection::of(&ranks);
+    let doing = timeline::doing(&run, &shown, format);
+    timeline::of_run(&run, &meta, &shown, |timeline| {
+        let mut timeline = Timeline { doing: &doing, ..timeline };
         timeline::fit(&mut timeline, None, format);
         let mut bytes = Vec::new();
         let mut sink: Box<dyn Sink + '_> = match format {
