@@ -1,6 +1,6 @@
 //! The requests of one rank's policies.
 
-use stepsim_plan::step::residency::{Gathers, Reductions, UnitMessages, Updates};
+use stepsim_plan::step::residency::{Gathers, ReductionTimes, Reductions, UnitMessages, Updates};
 
 /// The requests of one rank's policies, by chunk and unit.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -8,11 +8,10 @@ pub(super) struct PolicyDemand {
     pub(super) around: Vec<Vec<UnitMessages>>,
     pub(super) gathers: Gathers,
     pub(super) reductions: Option<Reductions>,
-    /// Seconds of the reduction that leaves with the backward visit of a unit, and of that in the last micro-batch;
-    /// none where its bucket is not full.
-    pub(super) reduced: Vec<Vec<Option<[f64; 2]>>>,
-    /// Seconds of reductions behind the last pass.
-    pub(super) left: f64,
+    /// The reduction that leaves with the backward visit of a unit; none where its bucket is not full.
+    pub(super) reduced: Vec<Vec<Option<ReductionTimes>>>,
+    /// Reductions behind the last pass.
+    pub(super) left: Vec<ReductionTimes>,
     /// Seconds in which first and last stage add up the gradients of the table that they share, behind all others.
     pub(super) tied: f64,
     /// Seconds behind the optimizer step.
@@ -45,8 +44,9 @@ impl PolicyDemand {
     /// True if it has collectives.
     pub fn communicates(&self) -> bool {
         let gathers = |around: &UnitMessages| around.gather != [0.0; 2];
-        self.left + self.tied + self.behind > 0.0
-            || self.reduced.iter().flatten().flatten().flatten().any(|seconds| *seconds > 0.0)
+        let reduced = self.reduced.iter().flatten().flatten().chain(&self.left);
+        self.tied + self.behind > 0.0
+            || reduced.into_iter().any(|times| times.alone(true) > 0.0)
             || self.around.iter().flatten().any(gathers)
     }
     /// True if the kernels of its update lie between copies.

@@ -19,7 +19,7 @@ use stepsim_fabric::collective::{CollectiveError, Op};
 use stepsim_plan::step::Unit;
 use stepsim_plan::step::groups::Group;
 use stepsim_plan::step::residency::{
-    Gathers, PolicyInputs, Reductions, UnitMessages, UnitTimes, VisitSpan, gate,
+    Gathers, PolicyInputs, ReductionStreams, Reductions, UnitMessages, UnitTimes, VisitSpan, gate,
 };
 use stepsim_price::model::LayerKind;
 use stepsim_schedule::{Pass, Seat, Slot, SlotPass};
@@ -79,16 +79,15 @@ impl StepForm<'_> {
                 }
                 if bytes >= reductions.bucket_bytes || (i == 0 && reductions.every) {
                     bytes = 0;
-                    let seconds = self.parts.shares.reduction(self.links_of(rank), bucket.drain(..))?;
-                    let [each, last] = [seconds[0], seconds.iter().sum()];
-                    let beside = if reductions.overlap { last } else { 0.0 };
-                    asked.reduced[chunk][i] = Some([each, beside]);
-                    asked.left += last - beside;
+                    let times = self.parts.shares.reduction(self.links_of(rank), bucket.drain(..))?;
+                    asked.reduced[chunk][i] = Some(times);
+                    asked.left.extend((!reductions.overlap).then_some(times));
                 }
             }
         }
-        asked.left +=
-            self.parts.shares.reduction(self.links_of(rank), bucket.into_iter())?.iter().sum::<f64>();
+        if !bucket.is_empty() {
+            asked.left.push(self.parts.shares.reduction(self.links_of(rank), bucket.into_iter())?);
+        }
         Ok(())
     }
 
@@ -174,7 +173,7 @@ pub(super) struct SideQueues<'f, 'a> {
     on: SideWork,
     rank: usize,
     gather: f64,
-    reduce: f64,
+    reduce: ReductionStreams,
     /// Towards the device, and away from it.
     copy: [f64; 2],
     begun: Vec<Begun>,
@@ -219,7 +218,7 @@ impl<'f, 'a> SideQueues<'f, 'a> {
             on: SideWork { copies: on.copies && asked.copies(), ..on },
             rank,
             gather: 0.0,
-            reduce: 0.0,
+            reduce: ReductionStreams::default(),
             copy: [0.0; 2],
             begun: Vec::new(),
             run: 0,
@@ -239,7 +238,7 @@ impl<'f, 'a> SideQueues<'f, 'a> {
         self.busy += if is_message { host.message } else { host.copy };
         if host.blocks {
             let begins = now + self.busy + host.latency;
-            let queues = [&mut self.gather, &mut self.reduce].into_iter().chain(&mut self.copy);
+            let queues = self.reduce.iter_mut().flatten().chain(&mut self.copy).chain([&mut self.gather]);
             queues.for_each(|queue| *queue = queue.max(begins));
         }
     }
@@ -251,9 +250,14 @@ impl<'f, 'a> SideQueues<'f, 'a> {
         times[host] += busy;
         if busy > 0.0 && self.host.is_some_and(|host| host.blocks) {
             times[compute] =
-                self.copy.iter().fold(times[compute], |a, b| a.max(*b)).max(self.gather).max(self.reduce);
+                self.copy.iter().fold(times[compute], |a, b| a.max(*b)).max(self.gather).max(self.reduced());
         }
         times
+    }
+
+    /// When the last reduction is done.
+    fn reduced(&self) -> f64 {
+        self.reduce.iter().flatten().fold(0.0, |latest, stream| latest.max(*stream))
     }
 
     /// Notes what is to be reduced instead of reducing it.
@@ -473,15 +477,13 @@ impl<'f, 'a> SideQueues<'f, 'a> {
             return;
         }
         self.bucket.push((chunk, unit));
-        let Some(seconds) = self.asked.reduced[chunk][unit] else { return };
+        let Some(times) = self.asked.reduced[chunk][unit] else { return };
         if last && !reductions.overlap {
             return;
         }
-        let seconds = seconds[usize::from(last)];
-        let reduced = if self.on.collectives && seconds > 0.0 {
+        let reduced = if self.on.collectives && times.alone(last) > 0.0 {
             self.launched(true, end);
-            self.reduce = self.reduce.max(end) + seconds;
-            self.reduce
+            times.runs(end, last, &mut self.reduce)
         } else {
             end
         };
@@ -519,11 +521,13 @@ impl<'f, 'a> SideQueues<'f, 'a> {
     pub fn close(mut self, passes: f64) -> f64 {
         let mut end = passes;
         if self.on.collectives {
-            self.reduce = self.reduce.max(if self.asked.left > 0.0 { passes } else { 0.0 }) + self.asked.left;
-            end = end.max(self.reduce).max(self.gather) + self.asked.tied;
+            for times in &self.asked.left {
+                times.runs(passes, true, &mut self.reduce);
+            }
+            end = end.max(self.reduced()).max(self.gather) + self.asked.tied;
         }
         if self.on.copies {
-            self.bring_home(passes.max(self.reduce));
+            self.bring_home(passes.max(self.reduced()));
             end = self.update(end).max(self.copy[0]).max(self.copy[1]);
         }
         end + if self.on.collectives { self.asked.behind } else { 0.0 }
@@ -535,7 +539,7 @@ impl<'f, 'a> SideQueues<'f, 'a> {
         let [first, last] = updates.queues;
         let (mut middle, mut end) = (if updates.ahead.is_some() { passes } else { 0.0 }, passes);
         let mut ends = Vec::with_capacity(updates.stations.len());
-        let left = if self.asked.left > 0.0 { self.reduce } else { 0.0 };
+        let left = if self.asked.left.is_empty() { 0.0 } else { self.reduced() };
         let mut units: Vec<_> = updates.stations.iter().zip(self.units.iter().flatten()).collect();
         if updates.ahead.is_none() {
             units.reverse();

@@ -2,7 +2,7 @@
 
 use stepsim_schedule::ScheduleChoice;
 use stepsim_simulate::Inputs;
-use stepsim_spec::stack::HostSpec;
+use stepsim_spec::stack::{HostRead, HostSpec};
 use stepsim_spec::topology::{Duplex, Link, ScaleUp};
 use stepsim_spec::workload::WorkloadSpec;
 
@@ -30,12 +30,26 @@ const UNCLAIMED: &[Unclaimed] = &[
         let waits = step.workload.parallelism.pipeline.size > 1 || step.inputs.model.moe.is_some();
         step.host.is_some_and(|host| host.blocking) && waits
     }),
+    ("a host that reads counts of experts in passes of two micro-batches at once", |step| {
+        let reads = step.host.is_some_and(|host| host.reads.contains(&HostRead::ExpertCounts));
+        let pairs = match step.workload.parallelism.pipeline.choice() {
+            ScheduleChoice::Named(schedule) => schedule.facts().pairs,
+            ScheduleChoice::File => false,
+        };
+        reads && pairs && step.inputs.model.moe.is_some()
+    }),
     ("an order that is searched for", |step| match step.workload.parallelism.pipeline.choice() {
         ScheduleChoice::Named(schedule) => schedule.facts().searched,
         ScheduleChoice::File => false,
     }),
     ("documents in sequences that ranks cut", |step| {
         step.workload.documents.is_some() && step.workload.parallelism.context.size > 1
+    }),
+    ("gradients that micro-batches share until a rank turns to another chunk", |step| {
+        let shares = step.workload.offload.reuse_across_micro_batches;
+        let pipeline = &step.workload.parallelism.pipeline;
+        let two_ways = matches!(pipeline.choice(), ScheduleChoice::Named(s) if s.facts().directions > 1);
+        shares && (pipeline.chunks() > 1 || two_ways) && step.workload.reduces_every_micro_batch()
     }),
     ("gathers by budgets of elements", |step| {
         let budgets = step.workload.parallelism.sharding.prefetch.budgets();
@@ -50,13 +64,14 @@ const UNCLAIMED: &[Unclaimed] = &[
         step.inputs.machine.devices() > 1 && away.into_iter().any(|place| !place.on_device())
     }),
     ("messages that share a torus, or links with one limit for both ways", |step| {
-        let node = step.inputs.topology.value.node.as_ref();
         let both = |link: &Link| link.duplex == Duplex::Half || link.combined_gbps.is_some();
-        node.and_then(|node| node.scale_up.as_ref()).is_some_and(|scale_up| match scale_up {
+        let Some(node) = &step.inputs.topology.value.node else { return false };
+        let inside = node.scale_up.as_ref().is_some_and(|scale_up| match scale_up {
             ScaleUp::Switch(switch) => both(&switch.link),
             ScaleUp::FullMesh(mesh) => both(&mesh.link),
             ScaleUp::Torus(_) => true,
-        })
+        });
+        inside || node.nics.as_ref().is_some_and(|nics| both(&nics.link))
     }),
 ];
 

@@ -23,14 +23,15 @@ use stepsim_core::units::Time;
 use stepsim_spec::stack::{GraphScope, HostRead, HostSpec, LayerHosts};
 
 /// The overheads of device and model, beside the stack's host.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Setting {
     /// Follows every kernel.
     pub gap: Time,
     /// Factor on all times of the host.
     pub slowness: f64,
-    /// Experts of a rank, which grouped products are launched for one by one.
-    pub groups: u64,
+    /// Experts of a rank by layer, which grouped products are launched for one by one; the last stands for all layers
+    /// behind it.
+    pub groups: Vec<u64>,
     /// The time added to the launch of a tensor-parallel collective, in microseconds.
     pub tensor_us: f64,
     /// The framework's work before the first kernel of a layer's pass.
@@ -56,7 +57,7 @@ impl HostWait {
 }
 
 /// The program with its launches; the host reads back the results of `reads`, which are in the order of their launches.
-pub fn launch(program: &Program, host: &HostSpec, setting: Setting, reads: &[HostWait]) -> Program {
+pub fn launch(program: &Program, host: &HostSpec, setting: &Setting, reads: &[HostWait]) -> Program {
     let mut b = ProgramBuilder::with_room_of(program, program.ops.len());
     for stream in &program.streams {
         b.stream(stream.kind);
@@ -110,7 +111,7 @@ struct Launcher<'a> {
     program: &'a Program,
     host: &'a HostSpec,
     gap: Time,
-    setting: Setting,
+    setting: &'a Setting,
     /// The host's.
     stream: u16,
     b: ProgramBuilder,
@@ -212,8 +213,10 @@ impl Launcher<'_> {
             (Work::Comm { .. }, StreamKind::Tensor) => Some(l.collective + self.setting.tensor_us),
             (Work::Comm { .. }, _) => Some(l.collective),
             (Work::Compute { .. }, _) => {
-                let class = self.program.infos[op.info as usize].class;
-                Some(l.of_groups(class, self.setting.groups))
+                let info = &self.program.infos[op.info as usize];
+                let of_layer = info.layer.and_then(|layer| self.setting.groups.get(layer as usize));
+                let groups = of_layer.or(self.setting.groups.last()).copied().unwrap_or(1);
+                Some(l.of_groups(info.class, groups))
             }
         }
     }

@@ -25,7 +25,7 @@ pub fn standstill(order: &Order, sends: Sends, host: Option<&HostSpec>) -> Optio
         let setting = Setting {
             gap: Time::ZERO,
             slowness: 1.0,
-            groups: 1,
+            groups: Vec::new(),
             tensor_us: 0.0,
             layers: LayerHosts::default(),
         };
@@ -33,7 +33,7 @@ pub fn standstill(order: &Order, sends: Sends, host: Option<&HostSpec>) -> Optio
             reads.retain(|read| host.reads.contains(&read.what));
         }
         let launched = pipeline.programs.iter().zip(&passes.reads);
-        pipeline.programs = launched.map(|(p, reads)| launch(p, host, setting, reads)).collect();
+        pipeline.programs = launched.map(|(p, reads)| launch(p, host, &setting, reads)).collect();
     }
     match engine::run(&world(pipeline, [UNIT; 2], &|_| false)) {
         Err(EngineError::Deadlock { cycle, .. }) => Some(cycle),

@@ -245,7 +245,8 @@ pub fn plan_on(
     let on = |class| {
         let prices = prices.on(class);
         let launches = workload.host().map(|host| {
-            let groups = model.moe.as_ref().map_or(1, |moe| moe.experts / workload.parallelism.expert.max(1));
+            let of_rank = |experts| experts / workload.parallelism.expert.max(1);
+            let groups = model.experts_by_layer().into_iter().map(of_rank).collect();
             let tensor_us = if crosses { host.crossing_us * f64::from(degrees.tensor) } else { 0.0 };
             let (gap, slowness) = (prices.gap(), prices.host_slowness());
             let layers = host.layers(&workload.recompute);

@@ -199,7 +199,7 @@ impl VariantPrograms {
     fn priced(&self, before: Option<&RankPrograms>, on: &OnDevice<'_>) -> RankPrograms {
         let price = |(_, kernel): &(u32, Kernel)| (on.prices.time(kernel), on.prices.slowdown(kernel));
         let prices: Vec<Vec<_>> = self.kernels.iter().map(|all| all.iter().map(price).collect()).collect();
-        let (setting, bandwidth) = (on.launches.map(|(_, setting)| setting), on.bandwidth);
+        let (setting, bandwidth) = (on.launches.as_ref().map(|(_, setting)| setting.clone()), on.bandwidth);
         let same = |before: &&RankPrograms| {
             before.setting == setting && before.bandwidth == bandwidth && before.prices == prices
         };
@@ -222,7 +222,7 @@ impl VariantPrograms {
 
     /// Programs with their launches, bounded by the memory of their device.
     fn finish(&self, programs: impl Iterator<Item = Program>, on: &OnDevice<'_>) -> Vec<Arc<Program>> {
-        let launched = programs.enumerate().map(|(rank, program)| match on.launches {
+        let launched = programs.enumerate().map(|(rank, program)| match &on.launches {
             Some((host, setting)) => launch(&program, host, setting, &self.reads[rank]),
             None => program,
         });

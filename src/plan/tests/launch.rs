@@ -47,8 +47,9 @@ fn play_on(case: &Value, slowness: f64, read: HostRead, step_us: f64) -> (f64, f
     host.launch_us.gemm = us(&case["h"]);
     host.launch_us.again = case["again"].as_f64().unwrap_or(host.launch_us.gemm);
     let gap = Time::from_us(us(&case["g"]));
-    let setting = Setting { gap, slowness: 1.0, groups: 1, tensor_us: 0.0, layers: LayerHosts::default() };
-    let program = launch(&b.finish(), &host, setting, &reads);
+    let setting =
+        Setting { gap, slowness: 1.0, groups: vec![1], tensor_us: 0.0, layers: LayerHosts::default() };
+    let program = launch(&b.finish(), &host, &setting, &reads);
     let [device, host_stream] = [0, 1].map(|s| program.streams[s].ops.clone());
     // The last launch returns no sooner than there is room for it.
     let full = device.len().checked_sub(host.queue as usize + 1).map(|i| device[i]);
@@ -75,8 +76,8 @@ fn a_host_waits_once_for_what_lies_before() {
     }
     let host = HostSpec { queue: 4, ..HostSpec::default() };
     let layers = LayerHosts::default();
-    let setting = Setting { gap: Time::ZERO, slowness: 1.0, groups: 1, tensor_us: 0.0, layers };
-    let program = launch(&b.finish(), &host, setting, &[]);
+    let setting = Setting { gap: Time::ZERO, slowness: 1.0, groups: vec![1], tensor_us: 0.0, layers };
+    let program = launch(&b.finish(), &host, &setting, &[]);
     let waits_of = |op: OpId| &program.waits[program.ops[op.index()].waits.range()];
     let mut last = [None; 2];
     for wait in program.streams[2].ops.iter().flat_map(|op| waits_of(*op)) {
@@ -131,8 +132,8 @@ fn experts_hold_the_host_once_a_pass() {
         host.expert_us = LayerTimes { forward: 10.0, backward: 20.0 };
         host.graphs = GraphSpec { scope, launch_us: 0.0, kernel_gap_us: 0.0 };
         let layers = host.layers(&RecomputeSpec::default());
-        let setting = Setting { gap: Time::ZERO, slowness: 1.0, groups: 8, tensor_us: 0.0, layers };
-        let program = launch(&b.finish(), &host, setting, &[]);
+        let setting = Setting { gap: Time::ZERO, slowness: 1.0, groups: vec![8], tensor_us: 0.0, layers };
+        let program = launch(&b.finish(), &host, &setting, &[]);
         let held = |op: &OpId| match program.ops[op.index()].work {
             Work::Compute { time } => time.us(),
             _ => 0.0,

@@ -48,6 +48,16 @@ impl ModelSpec {
         }
     }
 
+    /// Experts of each layer from the first on, one entry where all layers are of one kind.
+    pub fn experts_by_layer(&self) -> Vec<u64> {
+        let experts = |layer: u64| {
+            let own = self.kind_spec(layer).and_then(|kind| kind.moe.as_ref());
+            own.or(self.moe.as_ref()).map_or(1, |moe| moe.experts)
+        };
+        let layers = if self.layer_pattern.is_empty() { 1 } else { self.layers };
+        (0..layers).map(experts).collect()
+    }
+
     /// True if some layers attend to images.
     pub fn has_cross(&self) -> bool {
         self.layer_counts().iter().any(|(layer, _)| layer.is_cross())

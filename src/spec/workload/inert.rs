@@ -239,8 +239,8 @@ const RULES: [InertRule; 43] = [
     (&["offload.reuse_across_micro_batches"], |s| s.w.micro_batches(s.devices) > 1, "one micro-batch"),
     (
         &["offload.reuse_across_micro_batches"],
-        |s| s.moves_state(),
-        "weights and gradients stay on the device",
+        |s| s.moves_state() || s.w.reduces_every_micro_batch(),
+        "weights and gradients stay on the device, and gradients are reduced once",
     ),
     (
         &["fidelity.constant_fraction"],

@@ -39,7 +39,7 @@ pub use law::{
 pub(super) use placed::TierShares;
 pub(super) use policy::Residency;
 pub use prefetch::{VisitSpan, gate};
-pub use shares::StateShares;
+pub use shares::{ReductionStreams, ReductionTimes, StateShares};
 
 use super::writer::Writer;
 use activations::MovedActivations;

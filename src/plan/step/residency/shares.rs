@@ -169,8 +169,7 @@ impl<'a> StateShares<'a> {
     pub(crate) fn pipeline_sum_bytes(&self, unit: &Unit) -> u64 {
         if unit.plan.sums_over_pipeline { self.gradient_bytes(unit)[0] } else { 0 }
     }
-    /// Seconds to reduce the gradients of some units together: in every reduction, and more in the last one of a step.
-    /// Groups of dense weights and of experts have a stream each: both are reduced at once.
+    /// Seconds to reduce the gradients of some units together.
     ///
     /// # Errors
     /// A collective that no algorithm can run.
@@ -178,7 +177,7 @@ impl<'a> StateShares<'a> {
         &self,
         links: &dyn IdleLinks,
         units: impl Iterator<Item = &'u Unit>,
-    ) -> Result<[f64; 2], CollectiveError> {
+    ) -> Result<ReductionTimes, CollectiveError> {
         let (mut sizes, mut tensors, mut of_images, mut beside) = ([0; 2], [0; 2], 0, 0);
         let mut degrees = self.degrees;
         for unit in units {
@@ -191,22 +190,21 @@ impl<'a> StateShares<'a> {
             }
         }
         let images = Group::Layer(CommGroup::Tensor);
-        let mut lanes = [[0.0; 2]; 2];
-        lanes[0][0] = links.collective(images, Op::AllReduce, of_images as f64)?;
-        lanes[0][0] += links.collective(Group::Pipeline, Op::AllReduce, beside as f64)?;
+        let mut times = ReductionTimes::default();
+        times.hops[0][0] = links.collective(images, Op::AllReduce, of_images as f64)?;
+        times.hops[0][0] += links.collective(Group::Pipeline, Op::AllReduce, beside as f64)?;
         for (i, of) in [Group::Dense as fn(Exchange) -> Group, Group::Experts].into_iter().enumerate() {
-            for hop in self.hops(&degrees, of) {
+            for (h, hop) in self.hops(&degrees, of).into_iter().enumerate() {
                 let pieces = if hop.in_buckets { self.messages(sizes[i], tensors[i]) } else { 1 } as f64;
                 let bytes = sizes[i] as f64 / f64::from(hop.parts) / pieces;
-                lanes[i][usize::from(hop.once)] += pieces * links.collective(hop.group, hop.op, bytes)?;
+                times.hops[i][h] += pieces * links.collective(hop.group, hop.op, bytes)?;
+                times.once[h] = hop.once;
             }
         }
-        let [dense, experts] = lanes;
-        let each = dense[0].max(experts[0]);
-        Ok([each, (dense[0] + dense[1]).max(experts[0] + experts[1]) - each])
+        Ok(times)
     }
     /// The hops in which gradients are summed, of dense weights or of experts, by ranks of these degrees.
-    pub(super) fn hops(&self, degrees: &Degrees, of: fn(Exchange) -> Group) -> [ReductionHop; 3] {
+    pub(super) fn hops(&self, degrees: &Degrees, of: fn(Exchange) -> Group) -> [ReductionHop; HOPS] {
         let facts = self.facts();
         let whole = self.workload.gradient_buckets.all_reduce && !facts.cuts_gradients();
         let op = match facts.cuts_optimizer() && !whole {
@@ -300,6 +298,44 @@ impl<'a> StateShares<'a> {
         let part = |(bytes, group): &(u64, Group)| bytes / u64::from(degrees.size(*group));
         let sum = |cut: bool| parts.iter().filter(|p| (degrees.size(p.1) > 1) == cut).map(part).sum();
         [sum(true), sum(false)]
+    }
+}
+
+/// The number of hops on which gradients are summed.
+const HOPS: usize = 3;
+
+/// When streams are free, in seconds: of dense weights and of experts, a stream for each hop.
+pub type ReductionStreams = [[f64; HOPS]; 2];
+
+/// Seconds to reduce the gradients of some units together, hop after hop. While one bucket is on its second hop, the
+/// next is on its first.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct ReductionTimes {
+    /// Of dense weights and of experts, by hop.
+    hops: [[f64; HOPS]; 2],
+    /// Hops that are taken once a step.
+    once: [bool; HOPS],
+}
+
+impl ReductionTimes {
+    /// Seconds of a reduction by itself; the hops that are taken once a step are part of the `last`.
+    pub fn alone(&self, last: bool) -> f64 {
+        self.runs(0.0, last, &mut ReductionStreams::default())
+    }
+    /// When a reduction that may begin at a time is done, on these streams.
+    pub fn runs(&self, begin: f64, last: bool, streams: &mut ReductionStreams) -> f64 {
+        let mut end = begin;
+        for (hops, streams) in self.hops.iter().zip(streams) {
+            let mut at = begin;
+            for ((seconds, once), stream) in hops.iter().zip(self.once).zip(streams) {
+                if *seconds > 0.0 && (last || !once) {
+                    *stream = stream.max(at) + seconds;
+                    at = *stream;
+                }
+            }
+            end = end.max(at);
+        }
+        end
     }
 }
 

@@ -355,11 +355,13 @@ impl<H: Home> Law for ReducedGradients<H> {
         let shares = given.shares;
         let (workload, placed) = (shares.workload, &shares.placed.gradients);
         let buckets = &workload.gradient_buckets;
+        // Micro-batches that follow one another in one chunk add to one gradient.
+        let adds_up = workload.offload.reuse_across_micro_batches && given.chunks.len() == 1;
         let reductions = Reductions {
-            every: workload.reduces_every_micro_batch(),
+            every: workload.reduces_every_micro_batch() && !adds_up,
             overlap: buckets.overlap,
             bucket_bytes: buckets.bucket_bytes,
-            held: shares.facts().cuts_weights(),
+            held: shares.facts().cuts_weights() && shares.gathers(),
         };
         let cut = shares.gradients_are_cut();
         let whole =
@@ -400,5 +402,5 @@ impl<H: Home> Law for ReducedGradients<H> {
 
 /// Closed form: seconds to reduce a unit's gradient, before it is complete.
 fn reduction_time(given: &PolicyInputs<'_>, unit: &Unit) -> Result<f64, CollectiveError> {
-    Ok(given.shares.reduction(given.links, std::iter::once(unit))?[0])
+    Ok(given.shares.reduction(given.links, std::iter::once(unit))?.alone(false))
 }
