@@ -120,6 +120,31 @@ fn a_document_stands_alone_on_standard_output() {
     }
 }
 
+/// What the page in a browser answers is what the program writes, byte by byte: reports and both kinds of timelines.
+#[test]
+fn the_page_answers_what_the_program_writes() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (workload, file) in
+        [("tiny-4", "step.pftrace"), ("gpt2-8", "step.json"), ("straggler-64", "step.pftrace")]
+    {
+        let words = ["run", workload, "-q", "-o", file, "--report", "report.json"];
+        assert!(stepsim(&words).current_dir(&folder).status().expect("a run").success());
+        let command: Vec<&str> = std::iter::once("stepsim").chain(words).collect();
+        for (ask, written) in [("report", "report.json"), ("timeline", file)] {
+            let question =
+                serde_json::json!({ "ask": ask, "workload": workload, "command": command, "file": file });
+            let answer = stepsim_web::answer(question.to_string().as_bytes()).expect("an answer");
+            let written = fs::read(folder.path().join(written)).expect("a file");
+            assert!(
+                answer == written,
+                "{workload}: the {ask} is {} bytes, not {}",
+                answer.len(),
+                written.len()
+            );
+        }
+    }
+}
+
 /// A tier that ranks share is named after them, so shortly that a viewer shows it whole, and stands beside its
 /// capacity.
 #[test]

@@ -86,7 +86,7 @@ const scenes = {
     await planned(tab);
     await tab.until('document.getElementById("title").textContent.includes("llama3-8b")', 120);
     check((await tab.text('#commands')).startsWith("stepsim plan llama3-8b --on 16xh100 -o llama3-8b.plan.json\nstepsim run llama3-8b.plan.json"), await tab.text('#commands'));
-    check((await tab.text('#understood')).includes('layout: the fastest of'), await tab.text('#understood'));
+    check((await tab.text('#understood')).includes('layout: the shortest of'), await tab.text('#understood'));
   },
 
   async 'a long play says what there is to play, and can be stopped'(open) {
