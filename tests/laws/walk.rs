@@ -174,9 +174,9 @@ fn the_closed_form_errs_little_in_what_it_claims() {
     println!(
         "{count} claimed: {mean:.2} % on the mean, 95 % of them {near:.2}, {most:.2} at most; {unclaimed} not"
     );
-    // Wanted: none. A link with one limit for both ways was 16.8 % off in part 3.
+    // Wanted: none; one in two hundred is.
     let beyond = errors.iter().filter(|(own, _)| *own > 7.0).count();
-    assert!(beyond <= 1 + count / 50, "{beyond} of {count} are off, {most:.2} % in what is claimed: {at}");
+    assert!(beyond <= 1 + count / 100, "{beyond} of {count} are off, {most:.2} % in what is claimed: {at}");
     assert!(
         count < 100 || mean <= 0.5 && near <= 3.0,
         "{mean:.2} % on the mean, {near:.2} for 95 in a hundred"
