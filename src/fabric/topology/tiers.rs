@@ -146,7 +146,7 @@ impl Builder<'_> {
             self.tier_class.push(tier_class);
             let memory = self.net.graph.add_node(MachineVertex::Memory(tier));
             let first = index * shared_by / per_attachment;
-            let count = (shared_by / per_attachment).max(1);
+            let count = shared_by.div_ceil(per_attachment);
             match port {
                 None => chains.last.push(self.net.link(attachments[first as usize], memory, class)),
                 Some(port) => {

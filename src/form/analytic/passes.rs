@@ -226,9 +226,9 @@ impl<'a> Launches<'a> {
         let crosses = if point.group == CommGroup::Tensor { f64::from(crossing) } else { 0.0 };
         let us = |host: &HostSpec| host.launch_us.collective + host.crossing_us * crosses;
         let launch = self.host.and_then(|host| self.launch(host, true, (point.name, us(host), place)));
-        let (held, launch) = self.host.map_or((0.0, launch), |host| held(host, launch));
         // Inside a graph that was launched nobody waits.
         let waits = launch.is_some() && self.host.is_some_and(|host| host.blocking);
+        let (held, launch) = self.host.map_or((0.0, launch), |host| held(host, launch));
         let hidden = if waits { 0 } else { hidden };
         let reads = |host: &&HostSpec| {
             exchange && point.name == "dispatch tokens" && host.reads.contains(&HostRead::ExpertCounts)

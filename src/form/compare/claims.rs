@@ -2,7 +2,7 @@
 
 use stepsim_schedule::ScheduleChoice;
 use stepsim_simulate::Inputs;
-use stepsim_spec::stack::{HostRead, HostSpec};
+use stepsim_spec::stack::HostSpec;
 use stepsim_spec::topology::{Duplex, Link, ScaleUp};
 use stepsim_spec::workload::WorkloadSpec;
 
@@ -30,13 +30,12 @@ const UNCLAIMED: &[Unclaimed] = &[
         let waits = step.workload.parallelism.pipeline.size > 1 || step.inputs.model.moe.is_some();
         step.host.is_some_and(|host| host.blocking) && waits
     }),
-    ("a host that reads counts of experts in passes of two micro-batches at once", |step| {
-        let reads = step.host.is_some_and(|host| host.reads.contains(&HostRead::ExpertCounts));
+    ("a host that launches passes of two micro-batches at once", |step| {
         let pairs = match step.workload.parallelism.pipeline.choice() {
             ScheduleChoice::Named(schedule) => schedule.facts().pairs,
             ScheduleChoice::File => false,
         };
-        reads && pairs && step.inputs.model.moe.is_some()
+        pairs && step.host.is_some()
     }),
     ("an order that is searched for", |step| match step.workload.parallelism.pipeline.choice() {
         ScheduleChoice::Named(schedule) => schedule.facts().searched,
