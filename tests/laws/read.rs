@@ -73,7 +73,7 @@ impl Sums {
     pub fn sent_again(&self, w: &WorkloadSpec) -> Result<(), String> {
         let r = &w.recompute;
         let whole = r.granularity == Granularity::Full && r.layers.is_none() && w.modules.is_empty();
-        if !whole || w.training.frozen_layers > 0 {
+        if !whole || w.training.frozen_layers > 0 || w.training.reference {
             return Ok(());
         }
         let broken = self.within.iter().find(|(_, [forward, again])| !alike(*forward, *again));

@@ -59,11 +59,16 @@ impl Builder<'_> {
         }
         let memory = self.device_memory();
         let up = self.scale_up();
+        let of_messages = self.net.both_ways;
         let hosts = self.hosts();
+        // Messages cross the links to the host where devices have none between them.
+        self.net.both_ways = of_messages || (self.node.scale_up.is_none() && self.net.both_ways);
         let (to_nic, nics_per_node) = self.nics();
         let (out, uplink) = self.scale_out(nics_per_node);
+        let of_messages = self.net.both_ways;
         let chains: Vec<Chains> =
             self.node.memory.iter().map(|tier| self.memory_tier(tier, &hosts, &to_nic)).collect();
+        self.net.both_ways = of_messages;
         let (classes, class_of) = self.classes();
         let mut copy_hops = Vec::new();
         let mut tier_uses = Vec::new();

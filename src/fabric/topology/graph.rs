@@ -116,6 +116,8 @@ pub(super) struct Net {
     pub switches: Vec<SwitchClass>,
     /// For each resource its edge times four plus its part: 0 forward, 1 back, 2 both together.
     resources: Vec<u32>,
+    /// True if some link that messages may cross has one limit for both ways.
+    pub both_ways: bool,
 }
 
 impl Net {
@@ -142,6 +144,7 @@ impl Net {
             self.resources.push(edge * 4 + 2);
         }
         assert_eq!(self.resources.len() as u32 - first, of.resources());
+        self.both_ways |= of.half || of.combined.is_some();
         LinkHop(edge * 2)
     }
     pub fn resources(&self) -> u32 {

@@ -88,6 +88,11 @@ impl Machine {
     pub fn devices(&self) -> u32 {
         self.devices.len() as u32
     }
+    /// True if a link that messages may cross has one limit for both ways: closed forms of collectives take each way
+    /// for half of it.
+    pub fn limits_both_ways(&self) -> bool {
+        self.net.both_ways
+    }
     /// The class of a device: its peaks, memory and compute units.
     pub fn device(&self, device: DeviceId) -> &Device {
         &self.classes[self.devices[device.index()].class as usize]

@@ -25,7 +25,7 @@ use stepsim_price::documents::{Dealt, PackedPass, expected};
 use stepsim_price::model::Shard;
 use stepsim_spec::SpecError;
 use stepsim_spec::model::ModelSpec;
-use stepsim_spec::workload::{SequenceOrder, WorkloadSpec};
+use stepsim_spec::workload::{CollectiveFidelity, SequenceOrder, WorkloadSpec};
 
 /// The closed form of a step for any number of sequences.
 pub struct ClosedForm<'a> {
@@ -104,7 +104,10 @@ impl<'a> ClosedForm<'a> {
         let tied = model.tied_embeddings && degrees.ends[0] != degrees.ends[1];
         let table = model.vocabulary.div_ceil(u64::from(degrees.tensor)) * model.hidden;
         let table = if tied { table as f64 * workload.gradient_message_bytes() } else { 0.0 };
-        let parts = StepParts { shares, policies, order, links, front, prices, classes, alike, table, known };
+        let steps = workload.fidelity.collectives == CollectiveFidelity::Steps;
+        let least = !steps && !machine.limits_both_ways();
+        let parts =
+            StepParts { shares, policies, order, links, front, prices, classes, alike, least, table, known };
         let mut form = StepForm::new(parts, stages, &borders)?;
         let mut documents = (packs.dealt().is_some() || packs.images().is_some()).then_some(0.0);
         // Everybody waits for the rank whose documents ask most of attention, or which has most images.

@@ -13,13 +13,12 @@
 //! Behind both the smallest update of a rank is still to come. Communication in front of the first kernel of a pass
 //! and behind its last one may run beside other passes and does not count; paired passes hide each other's. An idle
 //! machine is the fastest: times of communication count where all groups are alike and collectives are no faster than
-//! their closed form ([`CollectiveFidelity::Steps`] may be).
+//! their closed form (played step by step, or on links with one limit for both ways, they may be).
 
 use super::form::StepForm;
 use super::least::Least;
 use stepsim_core::declare::defaults;
 use stepsim_schedule::{Pass, Seat, Slot, SlotPass};
-use stepsim_spec::workload::CollectiveFidelity;
 
 /// Passes of one chunk, in seconds.
 #[derive(Clone, Copy, Default)]
@@ -44,7 +43,7 @@ impl StepForm<'_> {
         }
         let paired = order.ranks.iter().flatten().any(|slot| matches!(slot, Slot::Overlapped { .. }));
         // The slowest of different pipeline ranks need not be in one replica.
-        let alike = self.parts.alike && workload.fidelity.collectives != CollectiveFidelity::Steps;
+        let alike = self.parts.alike && self.parts.least;
         let waits = !paired && alike;
         let of_chunk = |seat: &Seat| {
             let mut least = [Least::default(); 3];

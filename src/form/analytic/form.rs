@@ -45,6 +45,8 @@ pub(super) struct StepParts<'a> {
     pub classes: Vec<u32>,
     /// True if all groups of a kind, and all devices, are alike.
     pub alike: bool,
+    /// True if no collective is faster than its closed form.
+    pub least: bool,
     /// Bytes of the gradients of a table that first and last stage share.
     pub table: f64,
     pub known: &'a ClosedFormCache,

@@ -3,7 +3,7 @@
 use stepsim_schedule::ScheduleChoice;
 use stepsim_simulate::Inputs;
 use stepsim_spec::stack::HostSpec;
-use stepsim_spec::topology::{Duplex, Link, ScaleUp};
+use stepsim_spec::topology::ScaleUp;
 use stepsim_spec::workload::WorkloadSpec;
 
 /// A step as claims see it.
@@ -63,14 +63,9 @@ const UNCLAIMED: &[Unclaimed] = &[
         step.inputs.machine.devices() > 1 && away.into_iter().any(|place| !place.on_device())
     }),
     ("messages that share a torus, or links with one limit for both ways", |step| {
-        let both = |link: &Link| link.duplex == Duplex::Half || link.combined_gbps.is_some();
-        let Some(node) = &step.inputs.topology.value.node else { return false };
-        let inside = node.scale_up.as_ref().is_some_and(|scale_up| match scale_up {
-            ScaleUp::Switch(switch) => both(&switch.link),
-            ScaleUp::FullMesh(mesh) => both(&mesh.link),
-            ScaleUp::Torus(_) => true,
-        });
-        inside || node.nics.as_ref().is_some_and(|nics| both(&nics.link))
+        let node = step.inputs.topology.value.node.as_ref();
+        let is_torus = node.is_some_and(|node| matches!(node.scale_up, Some(ScaleUp::Torus(_))));
+        is_torus || step.inputs.machine.limits_both_ways()
     }),
 ];
 
