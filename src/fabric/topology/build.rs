@@ -58,6 +58,7 @@ impl Builder<'_> {
             self.net.graph.add_node(MachineVertex::Device(DeviceId(device)));
         }
         let memory = self.device_memory();
+        self.net.both_ways = false;
         let up = self.scale_up();
         let of_messages = self.net.both_ways;
         let hosts = self.hosts();
