@@ -89,6 +89,10 @@ fn a_measured_step_becomes_prices() {
         assert!((priced / plain / factor - 1.0).abs() < 0.03, "{priced} of {plain}, {factor}: {text}");
         assert_eq!(priced, step_s(&folder, "--set prices=mine.json"));
     }
+    let other = folder.stepsim("run gpt2-8 --prices mine.json").refused();
+    assert!(other.contains("fitted_on.model.hidden") && other.contains("leave it out"), "{other}");
+    let deeper = "run tiny-4 --set stack=megatron-te-2024 --set model.layers=8 --prices mine.json";
+    folder.stepsim(deeper).ok();
     let search = "search tiny-4 --set stack=megatron-te-2024 --set prices=mine.json --top 1 --report -";
     let found = folder.stepsim(search).json();
     let sets = &found["ranking"][0]["sets"].as_array().unwrap();

@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::anchor::{PartSeconds, parts};
 use super::card;
 use super::case::{Case, case};
-use super::ranges::{LayoutKind, MeasuredSteps, StepRange, StepTraits, most_hidden};
+use super::ranges::open_facts::open_facts;
+use super::ranges::{LayoutKind, MeasuredSteps, OpenFact, StepRange, StepTraits, most_hidden};
 use super::rows::PublishedRow;
 use stepsim_bring::describe::{AssumedField, RuleBook, ValueOrigin};
 use stepsim_core::engine::EngineError;
@@ -66,6 +67,8 @@ pub struct RowOutcome {
     pub hidden_share: Option<f64>,
     /// Classes of the step; `None` where it was not simulated, or its software has no name.
     pub traits: Option<StepTraits>,
+    /// Facts that the row leaves open, which its range covers.
+    pub open: Vec<OpenFact>,
     /// The kind of its layout.
     pub layout: Option<LayoutKind>,
     /// Seconds of the mean rank: its kernels, and what it stood still for.
@@ -97,7 +100,11 @@ impl RowOutcome {
     pub fn likely(&self) -> Option<StepRange> {
         let (traits, step_s) = (self.traits.as_ref()?, self.predicted_s?);
         self.case.as_ref().filter(|case| !case.software_assumed())?;
-        MeasuredSteps::shipped().accuracy(traits, step_s, Some(&self.source)).range().cloned()
+        MeasuredSteps::shipped()
+            .accuracy(traits, step_s, Some(&self.source))
+            .range()
+            .cloned()
+            .map(|range| range.covering(self.open.clone()))
     }
     /// The same, whether the step counts or not.
     pub fn off(&self) -> Option<f64> {
@@ -186,6 +193,9 @@ impl RowOutcome {
         let inputs = case.inputs(&self.id, None, false, sets)?;
         self.device = device(&inputs);
         self.traits = StepTraits::of(&inputs);
+        let said =
+            |fact: &OpenFact| case.workload.pointer(&format!("/{}", fact.path.replace('.', "/"))).is_some();
+        self.open = open_facts(&inputs, &case.stack).into_iter().filter(|fact| !said(fact)).collect();
         let workload = &inputs.workload.value;
         self.layout = Some(LayoutKind::of(workload));
         self.slots = Some(slots(&inputs));

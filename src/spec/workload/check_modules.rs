@@ -21,7 +21,8 @@ impl WorkloadSpec {
             let hint = "`stepsim schema model` lists their fields";
             p.add(format!("modules.{name}"), format!("{name:?}"), allowed, hint);
         }
-        let needed = model.modules.iter().filter(|m| m.per_sequence > 0 && !self.modules.contains_key(&m.name));
+        let needed =
+            model.modules.iter().filter(|m| m.per_sequence > 0 && !self.modules.contains_key(&m.name));
         for module in needed {
             let allowed = format!("its use: {} reads nothing without it", model.name);
             let hint = format!("modules.{}.items={}", module.name, module.per_sequence);
