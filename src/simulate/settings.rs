@@ -61,13 +61,14 @@ pub fn expanded(sets: &[String], files: &dyn Files) -> Result<Vec<String>, SpecE
     Ok(all)
 }
 
-/// What tells a model from others in prices that were fitted to the time of its step.
+/// The dimensions by which prices that were fitted to a step know their model.
 pub fn layer_of(model: &ModelSpec) -> Value {
-    json!({"name": model.name, "hidden": model.hidden, "ffn": model.ffn, "experts": model.moe.as_ref().map(|moe| moe.experts)})
+    let experts = model.moe.as_ref().map(|moe| moe.experts);
+    json!({"name": model.name, "hidden": model.hidden, "ffn": model.ffn, "experts": experts})
 }
 
-/// Refuses prices that were fitted to the time of a step of another model: what that has of its own the next one has
-/// not (`stepsim score --anchor`). The same model of fewer layers is the same model.
+/// Refuses prices that were fitted to the time of a step of another model, which bring a prediction no nearer
+/// (`stepsim score --anchor`). The same model of fewer layers is the same model.
 ///
 /// # Errors
 /// A file has such prices.
@@ -83,7 +84,9 @@ pub fn fitted_on(sets: &[String], files: &dyn Files, model: &ModelSpec) -> Resul
             return Err(SpecError::at(format!("fitted_on.model.{field}"), problem)
                 .in_file(file)
                 .allowed(format!("{}, as {} has", asked[field], model.name))
-                .hint("leave it out: one step of a model brings those of others no nearer; or learn from a profile of this one"));
+                .hint(
+                    "leave it out: it brings another model no nearer; or learn from a profile of this one",
+                ));
         }
     }
     Ok(())

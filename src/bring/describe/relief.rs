@@ -14,7 +14,7 @@ pub struct Relief {
     pub sets: Vec<String>,
 }
 
-/// Ways that leave alone what is stated, the least first; behind them one that doubts the stated recomputation.
+/// Ways that leave alone what is stated, the least first.
 pub fn reliefs(d: &Description) -> Vec<Relief> {
     let stated =
         |path: &str| d.fields.iter().any(|f| f.path.starts_with(path) && f.origin.from == ValueClass::Stated);
@@ -57,12 +57,7 @@ pub fn reliefs(d: &Description) -> Vec<Relief> {
         }
         add(&mut before, "recomputation of whole layers", &[FULL]);
     }
-    let full = d.workload["recompute"]["granularity"] == "full";
-    if stated("recompute") && !full {
-        // Last of all a stated word is doubted: what ran did fit.
-        add(&mut before, "recomputation of whole layers, though less is stated", &[FULL]);
-    }
-    let whole = !stated("recompute") || full;
+    let whole = !stated("recompute") || d.workload["recompute"]["granularity"] == "full";
     if whole && !stated("offload") {
         add(&mut before, "recomputation of whole layers, their inputs on the host", &[FULL, HOST]);
     }

@@ -87,9 +87,9 @@ impl Reach {
         }
     }
 
-    /// The row's own share in the error of a measured step, of a model with experts or without: so large that the part
-    /// of its error which is taken over is the one with which predictions are nearest (development rows, one median a
-    /// model: of another model a fifth, with experts 0.45; of another layout a tenth and 0.85; of more devices 0.7 and all).
+    /// The row's own share in the error of a measured step, of a model with experts or without. It leaves the part of
+    /// the error with which predictions came nearest, over development rows: for another model a fifth, with experts
+    /// 0.45; for another layout a tenth and 0.85; for more devices 0.7 and all.
     pub const fn own(self, experts: bool) -> f64 {
         match (self, experts) {
             (Reach::Twice | Reach::Eight | Reach::ThirtyTwo | Reach::Farther, false) => 0.11,

@@ -10,8 +10,8 @@
 //! Kernels that memory bounds lose with the clock too: of the share that `cost.sustained_memory` takes from them the
 //! part (1 − r)/(1 − σ).
 //!
-//! Steps of several devices were fitted with σ itself. A device alone in its chassis has the chassis' air and supply for
-//! itself, so a step of one runs at r, one of [`CHASSIS`] at σ, and each doubling between goes as far.
+//! Steps of several devices were fitted with σ itself. A device alone in its chassis has its air and supply for itself:
+//! a step of one device runs at r, a step of [`CHASSIS`] at σ, and each doubling between goes as far.
 
 use super::{Cost, DeviceCost};
 use crate::model::{Item, Kernel, LayerPlan, Shard};
@@ -82,11 +82,11 @@ impl MixSum<'_> {
     }
 }
 
-/// Devices of a chassis (HGX); a step of so many keeps no clock for what it does beside products.
+/// Devices of a chassis (HGX): a step of all of them keeps no clock for its work beside products.
 pub const CHASSIS: u64 = 8;
 
 impl DeviceCost {
-    /// The same device at the clock that a mix of kernels leaves it in a step of so many devices.
+    /// The same device at the clock that a mix of kernels leaves it in a step of `devices`.
     #[must_use]
     pub fn in_mix(mut self, mix: KernelMix, devices: u64) -> DeviceCost {
         let (sigma, memory) = (self.spec.sustained, self.spec.sustained_memory);

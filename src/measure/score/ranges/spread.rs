@@ -31,7 +31,7 @@ pub struct DeviationSpread {
 }
 
 /// Steps as like as these are near, or not far.
-const NEAR: f64 = 0.25;
+const NEAR: f64 = 0.15;
 const NOT_FAR: f64 = 0.06;
 /// How near the nearest measured step is, the nearest first.
 pub const LEVELS: [&str; 3] = ["near", "not far", "far"];
@@ -52,8 +52,8 @@ impl DeviationSpread {
         })
     }
 
-    /// The spread around a step; `None` where nothing weighs. The deviations of others are those of their kernels, so
-    /// that a step that waits much takes them as wide as its waits are.
+    /// The spread around a step; `None` where nothing weighs. The deviations of others are reduced to kernels
+    /// alone, and grow again with what this step waits for.
     pub fn around(traits: &StepTraits, steps: &[&MeasuredStep]) -> Option<DeviationSpread> {
         let mut weighed: Vec<(f64, f64, &str)> = Vec::with_capacity(steps.len());
         let mut sources: BTreeMap<&str, f64> = BTreeMap::new();
