@@ -216,13 +216,12 @@ impl RowOutcome {
         };
         let predicted = played.seconds * case.scale;
         let measured = predicted / case.measured_s;
+        let may_be_apart = self.status == RowStatus::Done || case.apart.is_some();
         let apart = impossible(case, played.mfu_causal * measured, played.peak)
-            .or_else(|| held_apart(case, played.mfu * measured));
-        let doubt = self.doubted_network(case, sets, predicted);
-        self.case.iter_mut().for_each(|own| own.warnings.extend(doubt.clone()));
-        if (self.status == RowStatus::Done || case.apart.is_some())
-            && let Some(why) = apart
-        {
+            .or_else(|| held_apart(case, played.mfu * measured).filter(|_| may_be_apart));
+        let doubts = [self.doubted_network(case, sets, predicted), slower_than_any(case, predicted)];
+        self.case.iter_mut().for_each(|own| own.warnings.extend(doubts.iter().flatten().cloned()));
+        if let Some(why) = apart {
             self.status = RowStatus::Apart(why);
         }
         self.predicted_s = Some(predicted);
@@ -396,6 +395,20 @@ pub fn slots(inputs: &Inputs) -> u64 {
 const DOUBTED: f64 = 2.0;
 /// No kernel reaches more of the peak.
 const ROOF: f64 = 0.95;
+
+/// A step that takes so many times what is simulated is not the one that is described.
+const SLOW: f64 = 20.0;
+
+/// What is doubted of a measured time that is longer than any step like the described one.
+fn slower_than_any(case: &Case, predicted_s: f64) -> Option<String> {
+    let times = case.measured_s / predicted_s;
+    (times > SLOW).then(|| {
+        format!(
+            "`{}` is {times:.0} times the simulated step: doubted are its unit and the batch",
+            case.measured_from
+        )
+    })
+}
 
 /// Why no device can have done a step in the measured time, if none can.
 fn impossible(case: &Case, measured_mfu: f64, peak: f64) -> Option<String> {
