@@ -20,7 +20,8 @@ fn a_chassis_fills_by_and_by() {
     let mix = KernelMix { products_s: 1.0, others_s: 4.0 };
     let rate = |n| device(1000.0, 132, 3000.0, spec.clone()).in_mix(mix, n).spec.sustained;
     assert!((rate(8) - SIGMA).abs() < 1e-12 && (rate(1024) - SIGMA).abs() < 1e-12);
-    assert!([1, 2, 4].iter().all(|n| (1.0..=1.06).contains(&(rate(*n) / rate(2 * n)))));
+    let slower = [1, 2, 4].map(|n| rate(n) / rate(2 * n));
+    assert!((1.03..=1.06).contains(&slower[0]) && slower.is_sorted() && slower[2] < 1.08, "{slower:?}");
 }
 
 #[test]
