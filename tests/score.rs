@@ -139,13 +139,22 @@ fn the_impossible_is_doubted() {
     let folder = Folder::new();
     let text = std::fs::read_to_string(data("rows.jsonl")).expect("rows");
     let mut row: Value = serde_json::from_str(text.lines().next().expect("a row")).expect("JSON");
-    row["step_time_s"] = 0.1.into();
-    folder.write("rows.jsonl", row.to_string());
-    folder.stepsim("score rows.jsonl --report report.json").ok();
-    let said = &folder.json("report.json")["rows"][0];
-    let why = said["skipped"].as_str().unwrap_or_default();
-    assert_eq!(said["status"], "apart", "{said}");
-    assert!(why.starts_with("`step_time_s` would be") && why.contains("whose peak is 989"), "{why}");
+    let mut scored = |step_s: f64, batch: u64| {
+        row["step_time_s"] = step_s.into();
+        row["mbs_seqs"] = batch.into();
+        folder.write("rows.jsonl", row.to_string());
+        folder.stepsim("score rows.jsonl --report report.json").ok();
+        folder.json("report.json")["rows"][0].clone()
+    };
+    // As it stands, and in micro-batches that do not fit.
+    for said in [scored(0.1, 2), scored(0.1, 16)] {
+        let why = said["skipped"].as_str().unwrap_or_default();
+        assert_eq!(said["status"], "apart", "{said}");
+        assert!(why.starts_with("`step_time_s` would be") && why.contains("whose peak is 989"), "{why}");
+    }
+    let slow = scored(1e4, 2)["warnings"].to_string();
+    assert!(slow.contains("times the simulated step"), "{slow}");
+    assert!(!scored(10.0, 2)["warnings"].to_string().contains("times the simulated step"));
 }
 
 /// Rows that differ in one column from a small model on eight H100.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::settings::{Settings, expanded, under};
+use super::settings::{Settings, expanded, fitted_on, under};
 use super::{Head, InputName, MachinePrices, OwnPrices};
 use stepsim_core::ids::DeviceId;
 use stepsim_fabric::collective::{Algorithm, Chooser, DeviceTuning, Fidelity, Lowering, OwnTimes};
@@ -54,7 +54,8 @@ impl Inputs {
     pub fn load(workload: &str, topology: Option<&str>, sets: &[String]) -> Result<Inputs, SpecError> {
         let settings = Settings::of(&expanded(sets, &Disk)?);
         let workload = load(workload, &settings.workload)?;
-        Inputs::on_machine(workload, topology, &settings, &Disk)
+        let inputs = Inputs::on_machine(workload, topology, &settings, &Disk)?;
+        fitted_on(sets, &Disk, &inputs.model).map(|()| inputs)
     }
 
     /// The same from JSON texts: the content of a workload file, and a topology file's content (it begins with `{`) or
@@ -71,7 +72,8 @@ impl Inputs {
     ) -> Result<Inputs, SpecError> {
         let settings = Settings::of(&expanded(sets, files)?);
         let workload = from_text(workload, "workload", &settings.workload, files)?;
-        Inputs::on_machine(workload, topology, &settings, files)
+        let inputs = Inputs::on_machine(workload, topology, &settings, files)?;
+        fitted_on(sets, files, &inputs.model).map(|()| inputs)
     }
 
     /// The same from typed values, for programs that build them.
@@ -229,8 +231,8 @@ impl Inputs {
         let slower = |share: f64| 100.0 * (1.0 / share - 1.0);
         known.then(|| {
             format!(
-                "one device alone keeps its clock (measured); kernels of several are priced as in published steps, up \
-                 to {:.0} % slower (products {:.0}): that difference is no loss of scaling",
+                "one device alone keeps its clock (measured); kernels of eight and more are priced as in published \
+                 steps, up to {:.0} % slower (products {:.0}): that difference is no loss of scaling",
                 slower(cost.sustained_memory.min(cost.sustained)),
                 slower(cost.sustained),
             )

@@ -53,7 +53,7 @@ pub use common::StepCache;
 pub use fault::{FailedReport, Fault, MemoryFault};
 pub use inputs::{Inputs, Site};
 pub use prices::{DevicePrices, MachinePrices, OwnPrices};
-pub use settings::{Settings, expanded, is_file, under};
+pub use settings::{Settings, expanded, is_file, layer_of, under};
 pub use stepsim_read::analysis::head::{Head, InputName, RunStatus};
 
 defaults! {

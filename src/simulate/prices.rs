@@ -9,7 +9,7 @@ use stepsim_core::units::{FlopRate, Time};
 use stepsim_fabric::collective::Chooser;
 use stepsim_fabric::topology::Machine;
 use stepsim_plan::step::{PriceList, Prices};
-use stepsim_price::cost::{Cost, DeviceCost, KernelMix, level};
+use stepsim_price::cost::{CHASSIS, Cost, DeviceCost, KernelMix, level};
 use stepsim_price::model::{Kernel, KernelKey};
 use stepsim_spec::Device;
 use stepsim_spec::WorkloadSpec;
@@ -77,10 +77,9 @@ impl DevicePrices {
         let device = DeviceCost::new(device).with_maker(maker(workload.fusion)).with_unaligned(unaligned);
         let device = if workload.host().is_some() { device } else { device.aligned() };
         let cost = level(fidelity);
-        // Devices that talk to others have kernels of communication beside their own: `sustained` was fitted to such.
-        let mix = (devices == 1).then(|| KernelMix::of(workload, model, &device, &*cost)).flatten();
+        let mix = (devices < CHASSIS).then(|| KernelMix::of(workload, model, &device, &*cost)).flatten();
         let device = match mix {
-            Some(mix) => device.in_mix(mix),
+            Some(mix) => device.in_mix(mix, devices),
             None => device,
         };
         let device = device.slowest_of(devices);

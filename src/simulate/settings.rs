@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use stepsim_spec::{Files, SpecError};
+use stepsim_spec::{Files, ModelSpec, SpecError};
 
 /// `path=value` texts by what they change; the machine's without their `topology.`.
 #[derive(Clone, Debug)]
@@ -59,6 +59,37 @@ pub fn expanded(sets: &[String], files: &dyn Files) -> Result<Vec<String>, SpecE
         }
     }
     Ok(all)
+}
+
+/// The dimensions by which prices that were fitted to a step know their model.
+pub fn layer_of(model: &ModelSpec) -> Value {
+    let experts = model.moe.as_ref().map(|moe| moe.experts);
+    json!({"name": model.name, "hidden": model.hidden, "ffn": model.ffn, "experts": experts})
+}
+
+/// Refuses prices that were fitted to the time of a step of another model, which bring a prediction no nearer
+/// (`stepsim score --anchor`). The same model of fewer layers is the same model.
+///
+/// # Errors
+/// A file has such prices.
+pub fn fitted_on(sets: &[String], files: &dyn Files, model: &ModelSpec) -> Result<(), SpecError> {
+    for file in sets.iter().filter_map(|set| set.strip_prefix(PRICES)) {
+        let text = files.read(Path::new(file)).unwrap_or_default();
+        let value: Value = serde_json::from_str(&text).unwrap_or_default();
+        let (own, asked) = (&value["fitted_on"]["model"], layer_of(model));
+        let differs = ["hidden", "ffn", "experts"].into_iter().find(|field| own[*field] != asked[field]);
+        if let Some(field) = differs.filter(|_| own.is_object()) {
+            let name = own["name"].as_str().unwrap_or("another model");
+            let problem = format!("its factors make a step of {name} take the time that was measured of it");
+            return Err(SpecError::at(format!("fitted_on.model.{field}"), problem)
+                .in_file(file)
+                .allowed(format!("{}, as {} has", asked[field], model.name))
+                .hint(
+                    "leave it out: it brings another model no nearer; or learn from a profile of this one",
+                ));
+        }
+    }
+    Ok(())
 }
 
 fn of_file(file: &str, files: &dyn Files) -> Result<Vec<String>, SpecError> {

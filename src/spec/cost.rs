@@ -44,8 +44,8 @@ defaults! {
         /// reaches less by itself keeps its clock. Steps are priced with it.
         pub sustained: f64 = 1.0,
         /// Power of kernels that memory bounds, as a share of the device's limit: a step that holds few products keeps
-        /// its clock (`cost`, `clock.rs`). Counts in steps on one device; several run at `sustained`, which was
-        /// fitted to such. Default: not known, and all steps run at `sustained`.
+        /// its clock (`cost`, `clock.rs`). Counts in full in a step on one device, in part up to seven, and no more
+        /// from eight on, where all run at `sustained`. Default: not known, and all steps run at `sustained`.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub power_beside_products: Option<f64>,
         /// The same as `sustained` by format, where formats draw power differently; default: `sustained`.

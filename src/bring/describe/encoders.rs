@@ -18,7 +18,7 @@ pub fn encoders(c: &mut DescribedColumns, model: &ModelSpec) -> Option<Value> {
 
 fn used(c: &mut DescribedColumns, model: &ModelSpec) -> Option<Value> {
     let module = model.modules.first()?;
-    let Some(items) = counted(c) else {
+    let Some(items) = counted(c).or(Some(module.per_sequence).filter(|items| *items > 0)) else {
         if !c.has("images") {
             c.assume(
                 "images",

@@ -30,7 +30,8 @@ pub fn model_named(name: &str) -> Option<Value> {
     let mut ruling = book.rule(&row, &Shapes::new(), true).ok()?;
     ruling.columns.origin("layers").filter(|origin| origin.from != ValueClass::Assumed)?;
     ruling.columns.assume("seq", SEQUENCE.into(), "the name does not say it");
-    let found = model(&ruling).ok()?;
+    let mut found = model(&ruling).ok()?;
+    put(&mut found, "sequence", ruling.workload["sequence"].as_u64());
     let off = size::off(&ruling, &checked(&found, name).ok()?);
     off.is_none_or(|off| off.by <= size::DROPPED).then_some(found)
 }

@@ -53,6 +53,7 @@ impl WorkloadDraft {
         }
         self.batch(beside, file)?;
         self.model(table, beside, file)?;
+        self.encoders();
         self.stage_layers();
         self.tiled_loss();
         self.samples(beside);
@@ -346,6 +347,16 @@ impl WorkloadDraft {
             self.put("batch.global", global.into());
         }
         Ok(())
+    }
+
+    /// The modules that every sequence of the model has.
+    fn encoders(&mut self) {
+        let modules = self.workload.pointer("/model/modules").and_then(Value::as_array).cloned();
+        for module in modules.unwrap_or_default() {
+            if let (Some(name), Some(items)) = (module["name"].as_str(), module["per_sequence"].as_u64()) {
+                self.put(&format!("modules.{name}.items"), items.into());
+            }
+        }
     }
 
     /// A sample of several sequences, as two answers to one question, counts as these.

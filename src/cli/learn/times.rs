@@ -11,7 +11,7 @@ use stepsim_core::units::Time;
 use stepsim_measure::score::anchor::BOUND;
 use stepsim_measure::score::settled::{NoFactors, settle};
 use stepsim_measure::score::{Anchor, PartSeconds, StepPart};
-use stepsim_simulate::Inputs;
+use stepsim_simulate::{Inputs, layer_of};
 
 /// Fits the parts of a step to times that were measured of it, and writes the prices.
 pub(super) fn to_times(
@@ -25,7 +25,8 @@ pub(super) fn to_times(
     let found = settle(&load, measured).map_err(|e| unsettled(e, name, measured))?;
     let inputs = load(&[])?;
     if let Some(path) = output {
-        let on = json!({"workload": name, "machine": inputs.topology.name, "measured_s": measured});
+        let on = json!({"workload": name, "machine": inputs.topology.name, "measured_s": measured,
+            "model": layer_of(&inputs.model)});
         let set: Vec<&String> =
             sets.iter().filter(|s| s.starts_with("topology.collectives")).chain(&found.sets).collect();
         let file = json!({"set": set, "factors": factors(&found.anchor), "fitted_on": on,

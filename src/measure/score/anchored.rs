@@ -86,7 +86,7 @@ impl<'a> AnchorCase<'a> {
 
     fn predicted(&self, given: &[AnchorCase], reach: Reach) -> AnchoredRow {
         let rows: Vec<AnchorRow> = given.iter().map(|known| known.row).collect();
-        let anchor = Anchor::fit(&rows, reach.own());
+        let anchor = Anchor::fit(&rows, reach.own(self.moe));
         let off = |seconds: f64| seconds / self.row.measured_s - 1.0;
         AnchoredRow {
             id: self.outcome.id.clone(),

@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::anchor::{PartSeconds, parts};
 use super::card;
 use super::case::{Case, case};
-use super::ranges::{LayoutKind, MeasuredSteps, StepRange, StepTraits, most_hidden};
+use super::ranges::open_facts::open_facts;
+use super::ranges::{LayoutKind, MeasuredSteps, OpenFact, StepRange, StepTraits, most_hidden};
 use super::rows::PublishedRow;
 use stepsim_bring::describe::{AssumedField, RuleBook, ValueOrigin};
 use stepsim_core::engine::EngineError;
@@ -66,6 +67,8 @@ pub struct RowOutcome {
     pub hidden_share: Option<f64>,
     /// Classes of the step; `None` where it was not simulated, or its software has no name.
     pub traits: Option<StepTraits>,
+    /// Facts that the row leaves open, which its range covers.
+    pub open: Vec<OpenFact>,
     /// The kind of its layout.
     pub layout: Option<LayoutKind>,
     /// Seconds of the mean rank: its kernels, and what it stood still for.
@@ -97,7 +100,11 @@ impl RowOutcome {
     pub fn likely(&self) -> Option<StepRange> {
         let (traits, step_s) = (self.traits.as_ref()?, self.predicted_s?);
         self.case.as_ref().filter(|case| !case.software_assumed())?;
-        MeasuredSteps::shipped().accuracy(traits, step_s, Some(&self.source)).range().cloned()
+        MeasuredSteps::shipped()
+            .accuracy(traits, step_s, Some(&self.source))
+            .range()
+            .cloned()
+            .map(|range| range.covering(self.open.clone()))
     }
     /// The same, whether the step counts or not.
     pub fn off(&self) -> Option<f64> {
@@ -186,6 +193,9 @@ impl RowOutcome {
         let inputs = case.inputs(&self.id, None, false, sets)?;
         self.device = device(&inputs);
         self.traits = StepTraits::of(&inputs);
+        let said =
+            |fact: &OpenFact| case.workload.pointer(&format!("/{}", fact.path.replace('.', "/"))).is_some();
+        self.open = open_facts(&inputs, &case.stack).into_iter().filter(|fact| !said(fact)).collect();
         let workload = &inputs.workload.value;
         self.layout = Some(LayoutKind::of(workload));
         self.slots = Some(slots(&inputs));
@@ -206,13 +216,12 @@ impl RowOutcome {
         };
         let predicted = played.seconds * case.scale;
         let measured = predicted / case.measured_s;
+        let may_be_apart = self.status == RowStatus::Done || case.apart.is_some();
         let apart = impossible(case, played.mfu_causal * measured, played.peak)
-            .or_else(|| held_apart(case, played.mfu * measured));
-        let doubt = self.doubted_network(case, sets, predicted);
-        self.case.iter_mut().for_each(|own| own.warnings.extend(doubt.clone()));
-        if (self.status == RowStatus::Done || case.apart.is_some())
-            && let Some(why) = apart
-        {
+            .or_else(|| held_apart(case, played.mfu * measured).filter(|_| may_be_apart));
+        let doubts = [self.doubted_network(case, sets, predicted), slower_than_any(case, predicted)];
+        self.case.iter_mut().for_each(|own| own.warnings.extend(doubts.iter().flatten().cloned()));
+        if let Some(why) = apart {
             self.status = RowStatus::Apart(why);
         }
         self.predicted_s = Some(predicted);
@@ -386,6 +395,20 @@ pub fn slots(inputs: &Inputs) -> u64 {
 const DOUBTED: f64 = 2.0;
 /// No kernel reaches more of the peak.
 const ROOF: f64 = 0.95;
+
+/// A step that takes so many times what is simulated is not the one that is described.
+const SLOW: f64 = 20.0;
+
+/// What is doubted of a measured time that is longer than any step like the described one.
+fn slower_than_any(case: &Case, predicted_s: f64) -> Option<String> {
+    let times = case.measured_s / predicted_s;
+    (times > SLOW).then(|| {
+        format!(
+            "`{}` is {times:.0} times the simulated step: doubted are its unit and the batch",
+            case.measured_from
+        )
+    })
+}
 
 /// Why no device can have done a step in the measured time, if none can.
 fn impossible(case: &Case, measured_mfu: f64, peak: f64) -> Option<String> {

@@ -47,6 +47,15 @@ fn rates_beyond_all_that_was_measured_end_the_range() {
     }
 }
 
+/// No step with an encoder was measured: of images or of a T5 there is no range.
+#[test]
+fn encoders_have_no_range() {
+    let vision = accuracy_of("qwen-vl-7b", &["stack=megatron-bridge-2025"]).words(1.0);
+    assert!(vision.starts_with("not known") && vision.contains("encoder models"), "{vision}");
+    let text = accuracy_of("qwen-vl-7b", &["stack=megatron-bridge-2025", "modules={}"]).words(1.0);
+    assert!(!text.contains("encoder models"), "{text}");
+}
+
 /// A device without a measured step, or steps on its generation and measured rates of its own, has no range.
 #[test]
 fn devices_without_evidence_have_no_range() {

@@ -9,7 +9,19 @@ const BESIDE: f64 = 0.65;
 fn at(products_s: f64, others_s: f64) -> f64 {
     let power_beside_products = Some(BESIDE);
     let spec = CostSpec { sustained: SIGMA, power_beside_products, ..CostSpec::default() };
-    device(1000.0, 132, 3000.0, spec).in_mix(KernelMix { products_s, others_s }).spec.sustained
+    device(1000.0, 132, 3000.0, spec).in_mix(KernelMix { products_s, others_s }, 1).spec.sustained
+}
+
+/// From one device to two, and from two to four, a step that exchanges nothing grows by little; eight run as many.
+#[test]
+fn a_chassis_fills_by_and_by() {
+    let power_beside_products = Some(BESIDE);
+    let spec = CostSpec { sustained: SIGMA, power_beside_products, ..CostSpec::default() };
+    let mix = KernelMix { products_s: 1.0, others_s: 4.0 };
+    let rate = |n| device(1000.0, 132, 3000.0, spec.clone()).in_mix(mix, n).spec.sustained;
+    assert!((rate(8) - SIGMA).abs() < 1e-12 && (rate(1024) - SIGMA).abs() < 1e-12);
+    let slower = [1, 2, 4].map(|n| rate(n) / rate(2 * n));
+    assert!((1.03..=1.06).contains(&slower[0]) && slower.is_sorted() && slower[2] < 1.08, "{slower:?}");
 }
 
 #[test]

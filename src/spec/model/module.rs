@@ -67,6 +67,9 @@ defaults! {
         pub full_every: Option<u64>,
         /// Patches or frames of one image or clip, unless the workload says otherwise.
         pub sequence: u64,
+        /// How many of it each sequence has where a workload does not say; default: none, a step may be of text alone.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        pub per_sequence: u64,
         /// Patches or frames that become one token.
         #[serde(default = "one", skip_serializing_if = "is_one")]
         pub merge: u64 = 1,

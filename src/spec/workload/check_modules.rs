@@ -21,6 +21,13 @@ impl WorkloadSpec {
             let hint = "`stepsim schema model` lists their fields";
             p.add(format!("modules.{name}"), format!("{name:?}"), allowed, hint);
         }
+        let needed =
+            model.modules.iter().filter(|m| m.per_sequence > 0 && !self.modules.contains_key(&m.name));
+        for module in needed {
+            let allowed = format!("its use: {} reads nothing without it", model.name);
+            let hint = format!("modules.{}.items={}", module.name, module.per_sequence);
+            p.add(format!("modules.{}", module.name), "nothing", allowed, hint);
+        }
         let used = self.used_modules(model);
         let before = p.len();
         used.iter().for_each(|module| self.check_module(p, module));

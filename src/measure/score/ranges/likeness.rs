@@ -19,7 +19,9 @@ const ALONE_OR_NOT: f64 = 0.5;
 const PARTS: f64 = 0.5;
 /// So many doublings of a rate take its weight to 1/e.
 const RATES: f64 = 3.0;
-/// So many doublings of a size take a step's weight to 1/e.
+/// So many doublings of the number of devices take a step's weight to 1/e.
+const DEVICES: f64 = 3.0;
+/// So many doublings of another size do.
 const DOUBLINGS: f64 = 6.0;
 
 impl StepTraits {
@@ -27,8 +29,8 @@ impl StepTraits {
     pub fn likeness(&self, measured: &StepTraits) -> f64 {
         let share = |same: bool, other: f64| if same { 1.0 } else { other };
         let doublings = |a: f64, b: f64| (a.max(1.0) / b.max(1.0)).log2().abs();
-        let sizes = doublings(f64::from(self.devices), f64::from(measured.devices))
-            + doublings(self.hidden as f64, measured.hidden as f64)
+        let devices = doublings(f64::from(self.devices), f64::from(measured.devices));
+        let sizes = doublings(self.hidden as f64, measured.hidden as f64)
             + doublings(self.tokens as f64, measured.tokens as f64);
         self.device_likeness(measured)
             * self.stack_likeness(measured)
@@ -38,7 +40,8 @@ impl StepTraits {
             * share(self.training == measured.training, OTHER_TRAINING)
             * share(self.memory == measured.memory, OTHER_MEMORY)
             * share((self.devices == 1) == (measured.devices == 1), ALONE_OR_NOT)
-            * (-sizes / DOUBLINGS
+            * (-devices / DEVICES
+                - sizes / DOUBLINGS
                 - self.shares.apart(&measured.shares) / PARTS
                 - self.rates.doublings(&measured.rates) / RATES)
                 .exp()

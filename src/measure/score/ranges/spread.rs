@@ -31,7 +31,7 @@ pub struct DeviationSpread {
 }
 
 /// Steps as like as these are near, or not far.
-const NEAR: f64 = 0.25;
+const NEAR: f64 = 0.15;
 const NOT_FAR: f64 = 0.06;
 /// How near the nearest measured step is, the nearest first.
 pub const LEVELS: [&str; 3] = ["near", "not far", "far"];
@@ -52,17 +52,19 @@ impl DeviationSpread {
         })
     }
 
-    /// The spread around a step; `None` where nothing weighs.
+    /// The spread around a step; `None` where nothing weighs. The deviations of others are reduced to kernels
+    /// alone, and grow again with what this step waits for.
     pub fn around(traits: &StepTraits, steps: &[&MeasuredStep]) -> Option<DeviationSpread> {
         let mut weighed: Vec<(f64, f64, &str)> = Vec::with_capacity(steps.len());
         let mut sources: BTreeMap<&str, f64> = BTreeMap::new();
         let mut nearest: f64 = 0.0;
+        let own = traits.shares.deviates();
         for step in steps {
             let weight = traits.likeness(&step.traits);
             if weight > LEAST_WEIGHT {
                 nearest = nearest.max(weight);
                 *sources.entry(&step.source).or_default() += weight;
-                weighed.push((step.ratio.ln(), weight, step.source.as_str()));
+                weighed.push((step.ratio.ln() / step.traits.shares.deviates(), weight, step.source.as_str()));
             }
         }
         // A source of many rows counts by the root of what they weigh: they share its machine and its habits.
@@ -70,7 +72,8 @@ impl DeviationSpread {
         let mut ratios: Vec<(f64, f64)> = weighed.into_iter().map(counted).collect();
         ratios.sort_by(|a, b| a.0.total_cmp(&b.0));
         let total: f64 = ratios.iter().map(|(_, weight)| weight).sum();
-        let [low, middle, high] = [TAIL, 0.5, 1.0 - TAIL].map(|part| quantile(&ratios, part * total));
+        let [low, middle, high] = [TAIL, 0.5, 1.0 - TAIL]
+            .map(|part| quantile(&ratios, part * total).map(|deviation| own * deviation));
         let middle = middle? * total / (total + PRIOR);
         Some(DeviationSpread {
             middle,

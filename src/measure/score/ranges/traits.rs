@@ -73,6 +73,8 @@ pub enum ModelSort {
     Experts,
     /// Some layers mix tokens by something else than attention.
     Hybrid,
+    /// An encoder works in front of it: T5's, or of images.
+    Encoder,
 }
 
 /// Families of layouts: each waits for something else.
@@ -100,7 +102,7 @@ impl StepTraits {
             device: device.name.clone(),
             generation: generation(device),
             stack: stack_name(workload.stack()).filter(|stack| stack != "simple")?,
-            model: ModelSort::of(&inputs.model),
+            model: ModelSort::of(workload, &inputs.model),
             layout: LayoutFamily::of(workload),
             format: format(workload),
             devices: inputs.machine.devices(),
@@ -214,9 +216,13 @@ impl ModelSort {
             ModelSort::Dense => "dense",
             ModelSort::Experts => "experts",
             ModelSort::Hybrid => "hybrid",
+            ModelSort::Encoder => "encoder",
         }
     }
-    fn of(model: &ModelSpec) -> ModelSort {
+    fn of(workload: &WorkloadSpec, model: &ModelSpec) -> ModelSort {
+        if !workload.modules.is_empty() {
+            return ModelSort::Encoder;
+        }
         let mixers = model.layer_kinds.values().filter_map(|kind| kind.mixer).chain([model.mixer]);
         let other = |mixer: &Mixer| !matches!(mixer, Mixer::Attention | Mixer::None);
         if mixers.into_iter().any(|mixer| other(&mixer)) {
