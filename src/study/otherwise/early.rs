@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 
 use super::idea::Idea;
-use super::step::BaseStep;
+use super::step::{BaseStep, Depth, TABLE};
 use stepsim_read::analysis::candidates::Candidate;
 use stepsim_simulate::SimulationError;
 
@@ -17,9 +17,19 @@ pub(super) struct EarlyPlays<'a> {
 }
 
 impl EarlyPlays<'_> {
-    /// The `next` are played in their order, as threads are free.
-    pub(super) fn of<'a>(step: &'a BaseStep<'a>, next: Vec<Idea>) -> EarlyPlays<'a> {
-        EarlyPlays { step, next: next.into(), done: Vec::new() }
+    pub(super) fn of<'a>(step: &'a BaseStep<'a>) -> EarlyPlays<'a> {
+        EarlyPlays { step, next: VecDeque::new(), done: Vec::new() }
+    }
+
+    /// For a table those that promise so much are played in the order of their promise, as threads are free. The answer
+    /// alone plays few: one at a time, for the memory that each takes.
+    pub(super) fn expect(&mut self, ideas: &mut dyn Iterator<Item = &Idea>, least_s: f64) {
+        let is_table = self.step.depth == Depth::Tables;
+        let mut next: Vec<&Idea> = ideas.filter(|idea| is_table && idea.promise_s >= least_s).collect();
+        next.sort_by(|a, b| b.promise_s.total_cmp(&a.promise_s));
+        next.truncate(TABLE);
+        next.retain(|idea| !self.done.iter().any(|(known, _)| known == *idea));
+        self.next = next.into_iter().cloned().collect();
     }
 
     /// The candidate of an idea.
@@ -41,11 +51,4 @@ impl EarlyPlays<'_> {
         let played = |idea: &Idea| self.done.iter().find(|(known, _)| known == idea)?.1.clone();
         Ok(ideas.iter().filter_map(played).collect())
     }
-}
-
-/// The ideas that promise so much, by their promise.
-pub(super) fn by_promise<'a>(ideas: impl Iterator<Item = &'a Idea>, least_s: f64) -> Vec<Idea> {
-    let mut ideas: Vec<&Idea> = ideas.filter(|idea| idea.promise_s >= least_s).collect();
-    ideas.sort_by(|a, b| b.promise_s.total_cmp(&a.promise_s));
-    ideas.into_iter().cloned().collect()
 }

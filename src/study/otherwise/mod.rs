@@ -31,9 +31,9 @@ use std::sync::OnceLock;
 
 pub use step::Depth;
 
-use early::{EarlyPlays, by_promise};
+use early::EarlyPlays;
 use idea::{Idea, Remedy};
-use step::BaseStep;
+use step::{BaseStep, TABLE};
 use stepsim_core::pool;
 use stepsim_core::units::Time;
 use stepsim_form::analytic::StepBound;
@@ -56,9 +56,6 @@ const PROMISES: f64 = 0.005;
 /// Ops that a second of one processor plans and plays, and about as many passes that closed forms walk: 0.7 million ops
 /// of `run gpt3-175b -q --set parallelism.tensor_overlap=ring` take 0.33 CPU-s.
 const OPS_A_SECOND: u64 = 2_000_000;
-
-/// Limits and choices of a table.
-const TABLE: usize = 6;
 
 /// Nine in ten closed forms of random steps are as near to the played step as this part of it, which the walk of laws
 /// holds: a choice that is longer by more in closed form is not played.
@@ -171,18 +168,10 @@ impl BaseStep<'_> {
             let left_out = limits.len() + choices.len();
             return Ok(PlayedCandidates { candidates, left_out, not_asked: Some(not_asked) });
         }
-        let close_s = CLOSE * self.report.step_time_s;
-        let may_be_dearer =
-            |idea: &Idea, dearest_s: f64| (idea.promise_s + close_s).min(idea.most_s) > dearest_s;
         limits.sort_by(|a, b| b.promise_s.total_cmp(&a.promise_s));
         let mut limits = VecDeque::from(limits);
-        let (mut choices, far) = self.promising(choices);
-        // The answer alone plays few: one at a time, for the memory that each takes.
-        let next = match self.depth {
-            Depth::Tables => by_promise(limits.iter().chain(&choices), told_s),
-            _ => Vec::new(),
-        };
-        let mut early = EarlyPlays::of(self, next.into_iter().take(TABLE).collect());
+        let mut early = EarlyPlays::of(self);
+        early.expect(&mut limits.iter(), told_s);
         if let Some(idea) = levelled.filter(|_| self.most_levelled() > told_s.max(dearest_s(&candidates))) {
             candidates.extend(early.play(idea)?);
         }
@@ -194,6 +183,11 @@ impl BaseStep<'_> {
             dearest_limit_s = dearest_limit_s.max(played.as_ref().map_or(0.0, Candidate::cost_s));
             candidates.extend(played);
         }
+        let close_s = CLOSE * self.report.step_time_s;
+        let may_be_dearer =
+            |idea: &Idea, dearest_s: f64| (idea.promise_s + close_s).min(idea.most_s) > dearest_s;
+        let (mut choices, far) = self.promising(choices);
+        early.expect(&mut limits.iter().chain(&choices), told_s);
         let mut dearest_choice_s = told_s;
         while let Some(at) = choices.iter().position(|idea| may_be_dearer(idea, dearest_choice_s))
             && plays > 0
