@@ -7,7 +7,9 @@ use std::path::Path;
 
 use serde_json::Value;
 use serde_json::json;
+use stepsim::simulate::jump::glanced;
 use stepsim::simulate::{Inputs, Options, Simulation};
+use stepsim::study::otherwise::{Depth, answer};
 use stepsim::study::{
     How, RankedLayout, ReportColumns, SearchOptions, SearchReport, Space, StudyAxis, StudyBase, SweepOptions,
     SweepShard, fill, outcome, search, set_text, sweep, sweep_each,
@@ -38,6 +40,31 @@ fn a_dry_run_counts() {
     assert_eq!(zipped, "4 points (2 × 2)\n");
     let part = count("--vary batch.global=8:80:+8 --shard 3/4");
     assert_eq!(part, "10 points (10), of which 2 in this part\n");
+}
+
+/// On several threads more is played at once, some of it ahead of its turn, and the same is said.
+#[test]
+fn what_is_said_does_not_depend_on_threads() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("plan.json");
+    let lines = [
+        "whatif straggler-64",
+        "whatif tiny-4 --scale matrix=2 --scale scale-up=2 --without bubble",
+        "knee gpt2-8 --field gradient_buckets.bucket_bytes=1e5:1e9 --until 'step<1.001x'",
+        "knee llama3-70b-offload --field 'topology.node.memory[0].link.bandwidth_GBps_per_direction' --until 'stall<1%'",
+        &format!("plan llama3-8b --on 8xh100 --batch 64 -o {}", file.display()),
+    ];
+    for line in lines {
+        let on = |threads| stepsim(&format!("{line} --threads {threads}")).ok();
+        assert_eq!(on(1), on(3), "{line}");
+    }
+    let inputs = Inputs::load("straggler-64", None, &[]).expect("a workload");
+    let on = |threads| {
+        let options = Options { threads: Some(threads), ..Options::default() };
+        let report = glanced(&inputs, &options).expect("a step");
+        answer(&inputs, &options, report, Depth::Tables).expect("an answer")
+    };
+    assert_eq!(on(1), on(3));
 }
 
 #[test]

@@ -70,6 +70,7 @@ def whatif(
     scale: Optional[Texts] = None,
     without: Optional[Texts] = None,
     choices: bool = False,
+    threads: Optional[int] = None,
 ) -> types.WhatIfs:
     """Say what a faster resource, or the absence of a cost, would buy.
 
@@ -83,6 +84,7 @@ def whatif(
         imbalance, stage.N (levelled to the others), tail, stragglers, jitter, slow-links, experts, documents, images,
         device-classes, recomputation, interference, full-tier, host, a class of links or kernels.
     ``choices``: Only the choices beside those that the workload makes, and the best of them together.
+    ``threads``: Threads [default: one a processor].
 
     Returns: The step, and what each change would do.
     """

@@ -49,6 +49,9 @@ pub struct Args {
     /// Only the choices beside those that the workload makes, and the best of them together
     #[arg(long, conflicts_with_all = ["scale", "without"])]
     choices: bool,
+    /// Threads [default: one a processor]
+    #[arg(long, value_name = "N", value_parser = crate::asked::whole::<u16>(1..=u16::MAX.into()))]
+    threads: Option<u16>,
     /// Write the result as JSON here
     #[arg(long, value_name = "FILE", help_heading = WRITTEN)]
     report: Option<PathBuf>,
@@ -66,9 +69,10 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     for name in &args.without {
         asked.push(without(name, machine)?);
     }
+    let options = Options { threads: args.threads.map(usize::from), ..Options::default() };
     let result = match asked.as_slice() {
-        [] => all(&inputs, args.choices)?,
-        asked => named(&inputs, asked)?,
+        [] => all(&inputs, &options, args.choices)?,
+        asked => named(&inputs, options, asked)?,
     };
     write_report(args.report.as_deref(), &result)?;
     note_without_effect(&inputs.without_effect());
@@ -76,8 +80,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 }
 
 /// Changes that were named, each by itself and all together.
-fn named(inputs: &Inputs, asked: &[Change]) -> Result<WhatIfs, Failure> {
-    let base = WhatIfBase::new(inputs, Options::default())?;
+fn named(inputs: &Inputs, options: Options, asked: &[Change]) -> Result<WhatIfs, Failure> {
+    let base = WhatIfBase::new(inputs, options)?;
     let mut result = base.each(asked)?;
     if asked.len() > 1 {
         result.changes.push(base.with(asked)?);
@@ -86,12 +90,11 @@ fn named(inputs: &Inputs, asked: &[Change]) -> Result<WhatIfs, Failure> {
 }
 
 /// All candidates, or choices alone.
-fn all(inputs: &Inputs, choices: bool) -> Result<WhatIfs, Failure> {
-    let options = Options::default();
-    let report = glanced(inputs, &options)?;
+fn all(inputs: &Inputs, options: &Options, choices: bool) -> Result<WhatIfs, Failure> {
+    let report = glanced(inputs, options)?;
     let bar = TerminalProgress::new("playing what could be otherwise");
     let depth = if choices { Depth::Choices } else { Depth::All };
-    let report = otherwise::answer(inputs, &options, report, depth)?;
+    let report = otherwise::answer(inputs, options, report, depth)?;
     bar.done();
     let result = WhatIfs::of(report);
     Ok(if choices { WhatIfs { answer: None, ..result } } else { result })

@@ -71,6 +71,8 @@ defaults! {
         /// True if turns of a schedule that repeat themselves are counted and not played, where no spans are asked
         /// for.
         pub jump: bool = true,
+        /// Threads of many steps; default: as many as processors. They change no result.
+        pub threads: Option<usize>,
     }
 }
 

@@ -2,15 +2,15 @@
 //!
 //! Sample i has seed + i and is the step that a run with that seed plays, whatever the number of threads.
 
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::mpsc;
+use std::ops::ControlFlow;
+use std::sync::{Mutex, PoisonError};
 
 use super::{Inputs, Options, Simulation, SimulationError, StepRequest, noise};
 use stepsim_core::engine;
 use stepsim_core::engine::{CauseRecord, CompiledPrograms, EngineError, Record};
 use stepsim_core::fold::{FoldedWorld, fold};
 use stepsim_core::ids::RankId;
-use stepsim_core::interrupt::{carried, check};
+use stepsim_core::pool;
 use stepsim_core::program::World;
 use stepsim_plan::step::Plan;
 use stepsim_read::analysis::cause::Causes;
@@ -36,7 +36,7 @@ impl Simulation {
         let Simulation { inputs, plan, slowness, .. } = self;
         // The run itself is one of them.
         let own = (seed == self.seed).then(|| of_folded(&plan.world, &self.folded, &self.record));
-        Sampler::of(inputs, plan, slowness).report(seed, count, own, progress)
+        Sampler::of(inputs, plan, slowness, None).report(seed, count, own, progress)
     }
 
     /// The same of a step that is not played by itself: no op of it is recorded.
@@ -55,7 +55,8 @@ impl Simulation {
         let plan =
             StepRequest { inputs, options, edits: &[], common: None }.planned(inputs, options.steps)?;
         let slowness: Vec<f64> = plan.world.ranks.iter().map(|rank| rank.slowness).collect();
-        Ok(Sampler::of(inputs, &plan, &slowness).report(options.seed, count, None, progress)?)
+        let sampler = Sampler::of(inputs, &plan, &slowness, options.threads);
+        Ok(sampler.report(options.seed, count, None, progress)?)
     }
 }
 
@@ -67,6 +68,7 @@ struct Sampler<'a> {
     slowness: &'a [f64],
     /// Its world, written out where it is played as it is.
     world: World,
+    threads: Option<usize>,
 }
 
 /// The programs of a step whose ranks all differ: with jitter there is nothing to fold.
@@ -76,12 +78,17 @@ struct Unfolded<'a> {
 }
 
 impl Sampler<'_> {
-    fn of<'a>(inputs: &'a Inputs, plan: &'a Plan, slowness: &'a [f64]) -> Sampler<'a> {
+    fn of<'a>(
+        inputs: &'a Inputs,
+        plan: &'a Plan,
+        slowness: &'a [f64],
+        threads: Option<usize>,
+    ) -> Sampler<'a> {
         let mut world = plan.world.clone();
         if inputs.workload.value.noise.compute_sigma > 0.0 {
             world.flatten();
         }
-        Sampler { inputs, plan, slowness, world }
+        Sampler { inputs, plan, slowness, world, threads }
     }
 
     /// Plays `count` samples, but for the first one if it is there, and reads how they spread.
@@ -105,37 +112,28 @@ impl Sampler<'_> {
         progress: &mut dyn FnMut(u64),
     ) -> Result<Vec<Sample>, EngineError> {
         let unfolded = self.unfolded()?;
-        let threads = std::thread::available_parallelism().map_or(1, |n| n.get() as u64);
-        let threads = threads.min(u64::from(count)).max(1);
-        let mut samples: Vec<Option<Result<Sample, EngineError>>> = (0..count).map(|_| None).collect();
         let done_before = u32::from(own.is_some());
+        let mut samples: Vec<Option<Result<Sample, EngineError>>> = (0..count).map(|_| None).collect();
         samples[0] = own.map(Ok);
-        let next = AtomicU32::new(done_before);
-        std::thread::scope(|scope| {
-            let (done, results) = mpsc::channel();
-            for _ in 0..threads {
-                let (done, next, unfolded) = (done.clone(), &next, unfolded.as_ref());
-                scope.spawn(carried(move || {
-                    let mut world = self.world.clone();
-                    let mut causes = unfolded.map(|_| CauseRecord::for_world(&world));
-                    loop {
-                        let i = next.fetch_add(1, Ordering::Relaxed);
-                        let mut play =
-                            || self.play(&mut world, unfolded.zip(causes.as_mut()), seed + u64::from(i));
-                        // The receiver is gone only if its thread has panicked.
-                        if i >= count || done.send((i, play())).is_err() {
-                            break;
-                        }
-                    }
-                }));
-            }
-            drop(done);
-            for (finished, (i, sample)) in (1 + u64::from(done_before)..).zip(results) {
-                samples[i as usize] = Some(sample);
-                progress(finished);
-            }
+        // The world and the causes of a sample serve a later one.
+        let spare = Mutex::new(Vec::new());
+        let play = |i: usize| {
+            let taken = spare.lock().unwrap_or_else(PoisonError::into_inner).pop();
+            let (mut world, mut causes) = taken.unwrap_or_else(|| {
+                (self.world.clone(), unfolded.as_ref().map(|_| CauseRecord::for_world(&self.world)))
+            });
+            let of_seed = seed + u64::from(done_before) + i as u64;
+            let sample = self.play(&mut world, unfolded.as_ref().zip(causes.as_mut()), of_seed);
+            spare.lock().unwrap_or_else(PoisonError::into_inner).push((world, causes));
+            sample
+        };
+        let mut finished = u64::from(done_before);
+        pool::each((count - done_before) as usize, pool::threads(self.threads), &play, &mut |i, sample| {
+            samples[i + done_before as usize] = Some(sample);
+            finished += 1;
+            progress(finished);
+            ControlFlow::Continue(())
         });
-        check();
         samples.into_iter().flatten().collect()
     }
 

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use super::base::StudyBase;
 use super::objective::Measures;
-use super::options::{LONG, SearchOptions};
+use super::options::{LARGE, LONG, SearchOptions};
 use super::outcome::{How, PointOutcome, outcome_beside};
 use super::rows::StudyError;
 use super::space::set_text;
@@ -424,6 +424,7 @@ impl SearchSimulations {
         let mut outcomes = Vec::new();
         let (mut left, mut behind) = (Vec::new(), Vec::new());
         let (base, mut next, mut passes) = (line.base, 0, 0);
+        let is_large = line.bounded.len() > LARGE;
         // Time is looked at between batches.
         let at_once = if options.budget_s.is_some() { threads } else { BATCH };
         for doubtful in [false, true] {
@@ -445,7 +446,8 @@ impl SearchSimulations {
                     match candidate.hopeless(&known) {
                         None => {
                             passes += candidate.passes;
-                            if outcomes.is_empty() && batch.is_empty() && passes > LONG {
+                            let is_first = outcomes.is_empty() && batch.is_empty();
+                            if is_first && (is_large || passes > LONG) {
                                 candidate.is_best(options, None);
                             }
                             batch.push(next);
@@ -471,7 +473,7 @@ impl SearchSimulations {
                     let found =
                         candidates[i].form.simulated(&outcome).filter(|found| options.in_time(*found));
                     let score = found.map(|found| found.score(options.objective));
-                    if passes > LONG && score.is_some_and(|score| score < known.best()) {
+                    if (is_large || passes > LONG) && score.is_some_and(|score| score < known.best()) {
                         candidates[i].is_best(options, found);
                     }
                     score.into_iter().for_each(|score| known.add(score));

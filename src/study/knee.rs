@@ -372,9 +372,16 @@ pub fn knee(
         base.understands(&sets(place, field.settings(field.from)))?;
     }
     let (_, site) = base.unchecked(&[])?;
-    let one = |i: usize| border(base, question, &places[i], How::Simulated);
+    let threads = pool::threads(question.threads);
+    // Borders side by side first, and what is left of the threads for each.
+    let question = &Question { threads: Some((threads / places.len()).max(1)), ..question.clone() };
+    let one = |i: usize| {
+        let form = border(base, question, &places[i], None, How::ClosedForm).ok();
+        let found = border(base, question, &places[i], form.as_ref(), How::Simulated)?;
+        Ok::<_, SpecError>(Knee { closed_form: form.and_then(|form| form.value), ..found })
+    };
     let (mut knees, mut end) = (Vec::new(), Ok(()));
-    pool::each(places.len(), pool::threads(question.threads), &one, &mut |i, found| {
+    pool::each(places.len(), threads, &one, &mut |i, found| {
         match found {
             Ok(found) => knees.push((i, found)),
             Err(e) => {
@@ -386,13 +393,8 @@ pub fn knee(
     });
     end?;
     knees.sort_by_key(|(i, _)| *i);
-    let knees: Vec<Knee> = knees
-        .into_iter()
-        .map(|(i, knee)| {
-            let form = border(base, question, &places[i], How::ClosedForm).ok().and_then(|form| form.value);
-            Knee { across: places[i].first().map(|(_, value)| value.clone()), closed_form: form, ..knee }
-        })
-        .collect();
+    let across_of = |i: usize| places[i].first().map(|(_, value)| value.clone());
+    let knees: Vec<Knee> = knees.into_iter().map(|(i, knee)| Knee { across: across_of(i), ..knee }).collect();
     Ok(KneeReport {
         workload: base.name().to_string(),
         topology: site.topology().name.clone(),
@@ -419,7 +421,7 @@ fn look_inside(
     field: &KneeField,
     precision: f64,
     points: &mut Vec<(f64, PointOutcome)>,
-    play: &dyn Fn(f64) -> PointOutcome,
+    play: &dyn Fn(&[f64]) -> Vec<PointOutcome>,
 ) {
     let mut least = f64::INFINITY;
     for round in 0..ROUNDS {
@@ -432,16 +434,36 @@ fn look_inside(
         least = now;
         let around = points[best.saturating_sub(1)..points.len().min(best + 2)].windows(2);
         let inner: Vec<f64> = around.filter_map(|two| field.between(two[0].0, two[1].0, precision)).collect();
-        points.extend(inner.into_iter().map(|value| (value, play(value))));
+        let played = play(&inner);
+        points.extend(inner.into_iter().zip(played));
         points.sort_by(|a, b| a.0.total_cmp(&b.0));
     }
 }
 
-/// The border of one place, by halving.
+/// The two values next to a border: the one that is enough, and the one that is not.
+type Sides = [f64; 2];
+
+/// Halvings to come, the next first: each as it follows where the closed form is right.
+fn halvings(field: &KneeField, precision: f64, sides: Sides, form: Option<&Knee>, most: usize) -> Vec<f64> {
+    let mut all = Vec::new();
+    let [mut enough, mut not_enough] = sides;
+    while all.len() < most
+        && let Some(middle) = field.between(enough.min(not_enough), enough.max(not_enough), precision)
+    {
+        all.push(middle);
+        let Some(border) = form.and_then(|form| form.value) else { break };
+        let is_enough = if enough < not_enough { middle <= border } else { middle >= border };
+        *if is_enough { &mut enough } else { &mut not_enough } = middle;
+    }
+    all
+}
+
+/// The border of one place, by halving; what the closed form says of it keeps further threads busy.
 fn border(
     base: &StudyBase,
     question: &Question,
     place: &[(String, Value)],
+    form: Option<&Knee>,
     how: How,
 ) -> Result<Knee, SpecError> {
     let Question { field, until, precision, .. } = question;
@@ -453,13 +475,15 @@ fn border(
         Ok(inputs) => reported(&base.shared, &inputs, how, &until.columns),
         Err(e) => PointOutcome::of_fault((&e).into()),
     };
+    let threads = pool::threads(question.threads);
+    let outcomes = |values: &[f64]| pool::all(values.len(), threads, &|i| outcome(values[i]));
     let asked: Vec<f64> = [field.from, field.to].into_iter().chain(field.plenty()).collect();
-    let ends = pool::all(asked.len(), pool::threads(question.threads), &|i| outcome(asked[i]));
+    let ends = outcomes(&asked);
     let mut points: Vec<(f64, PointOutcome)> = asked.into_iter().zip(ends).collect();
     let plenty = points.get(2).cloned();
     points.truncate(2);
     if plenty.is_none() {
-        look_inside(field, *precision, &mut points, &outcome);
+        look_inside(field, *precision, &mut points, &outcomes);
     }
     let best = points.iter().chain(&plenty).min_by(|a, b| seconds(a).total_cmp(&seconds(b)));
     let (best_s, best_at) = best.map_or((f64::INFINITY, None), |best| (seconds(best), Some(best.0)));
@@ -480,7 +504,7 @@ fn border(
         (Some(_), _) => KneeBorder::Between,
         (None, _) => KneeBorder::Nowhere,
     };
-    let mut sides = [None; 2];
+    let mut sides: [Option<Sides>; 2] = [None; 2];
     for (side, at) in [first, last].into_iter().enumerate() {
         // Outside of what is enough lies what is not.
         let outer =
@@ -488,10 +512,17 @@ fn border(
         let Some((at, outer)) = at.and_then(|at| Some((at, outer(at)?))) else { continue };
         sides[side] = Some([played[at].value, played[outer].value]);
     }
-    for [enough, not_enough] in sides.iter_mut().flatten() {
-        while let Some(middle) = field.between(enough.min(*not_enough), enough.max(*not_enough), *precision) {
-            let step = judged((middle, outcome(middle)))?;
-            *if step.enough { &mut *enough } else { &mut *not_enough } = middle;
+    for sides in sides.iter_mut().flatten() {
+        let mut known: Vec<(f64, PointOutcome)> = Vec::new();
+        let next = |sides: Sides| halvings(field, *precision, sides, form, threads);
+        while let Some(&middle) = next(*sides).first() {
+            if known.iter().all(|(value, _)| *value != middle) {
+                let values = next(*sides);
+                known.extend(values.iter().copied().zip(outcomes(&values)));
+            }
+            let Some(at) = known.iter().position(|(value, _)| *value == middle) else { break };
+            let step = judged(known.swap_remove(at))?;
+            sides[usize::from(!step.enough)] = middle;
             played.push(step);
         }
     }

@@ -14,8 +14,10 @@ pub const HEAD_ROOM: f64 = 0.08;
 /// Told the seconds of a layout, whether it was simulated or is the best in closed form, and its settings.
 pub type BestHeard = fn(f64, bool, &Map<String, Value>);
 
-/// Layers of micro-batches that take seconds to be played: whoever waits hears of the best so far.
+/// Layers of micro-batches that take seconds to be played, and layouts that take seconds to be estimated: whoever waits
+/// hears of the best so far.
 pub(super) const LONG: u64 = 20_000;
+pub(super) const LARGE: usize = 2_000;
 
 defaults! {
     /// How to search.

@@ -8,6 +8,7 @@ use rand_chacha::ChaCha8Rng;
 use serde::Serialize;
 
 use super::{GoodputJob, HOUR};
+use stepsim_core::pool;
 use stepsim_spec::reliability::SlowDevices;
 
 /// Where the wall time of some days went, in seconds; the parts sum to the wall time.
@@ -101,13 +102,12 @@ pub struct GoodputSummary {
 /// Plays `runs` runs of `days` days. Run i draws from stream i of the seed.
 pub fn simulate(job: &GoodputJob, slow: &[SlowDevices], days: f64, runs: u32, seed: u64) -> GoodputSummary {
     let wall = days * 24.0 * HOUR;
-    let played: Vec<Days> = (0..runs)
-        .map(|run| {
-            let mut rng = ChaCha8Rng::seed_from_u64(seed);
-            rng.set_stream(u64::from(run));
-            GoodputRun::new(job, slow, wall, rng).play()
-        })
-        .collect();
+    let one = |run: usize| {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        rng.set_stream(run as u64);
+        GoodputRun::new(job, slow, wall, rng).play()
+    };
+    let played: Vec<Days> = pool::all(runs as usize, pool::threads(None), &one);
     let mut mean = Days::default();
     played.iter().for_each(|run| mean.add(*run));
     let n = f64::from(runs.max(1));

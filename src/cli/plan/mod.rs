@@ -66,6 +66,9 @@ pub struct Args {
     /// Simulate no further layout after this time: `10s`
     #[arg(long, value_name = "SECONDS", value_parser = budget)]
     budget: Option<f64>,
+    /// Threads [default: one a processor]
+    #[arg(long, value_name = "N", value_parser = crate::asked::whole::<u16>(1..=u16::MAX.into()))]
+    threads: Option<u16>,
     /// Tokens of the whole run (`15T`, `300B`, `52k`): days and, where devices have a price, dollars
     #[arg(long, value_name = "N", value_parser = tokens)]
     tokens: Option<f64>,
@@ -109,6 +112,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     };
     let mut plan = request.read()?;
     plan.budget_s = args.budget;
+    plan.threads = args.threads.map(usize::from);
     plan.hear = Some(so_far);
     let laid_out = TerminalProgress::over("layouts", |tell| plan.laid_out(tell));
     let silent = outputs::document_on_stdout();

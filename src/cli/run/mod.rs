@@ -150,6 +150,7 @@ pub fn options(args: &Args) -> Options {
         steps: args.steps,
         record_bytes: u64::from(args.record_gib) << 30,
         jump: !args.no_jump,
+        ..Options::default()
     }
 }
 

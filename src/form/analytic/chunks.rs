@@ -19,6 +19,9 @@ pub(super) type Units = Vec<Arc<UnitPasses>>;
 /// The visits of a pass: which unit of the chunk, and its matrix.
 type PassVisits = Rc<[(usize, Passage)]>;
 
+/// The kind of a chunk, a pass through it, and where weight gradients run if it exchanges tokens beside another.
+type StepsKey = (usize, Pass, Option<Gradients>);
+
 /// The chunks of a pipeline that differ, with the passes through them that were asked for.
 #[derive(Debug, Default)]
 pub(super) struct ChunkPasses {
@@ -27,6 +30,7 @@ pub(super) struct ChunkPasses {
     singles: RefCell<Vec<[Option<Rc<Passage>>; 2 * Pass::COUNT]>>,
     visits: RefCell<FxHashMap<(usize, Pass, bool), PassVisits>>,
     pairs: RefCell<FxHashMap<[usize; 2], Rc<Passage>>>,
+    steps: RefCell<FxHashMap<StepsKey, Rc<PassSteps>>>,
 }
 
 impl ChunkPasses {
@@ -82,10 +86,21 @@ impl ChunkPasses {
     ) -> QueueStreams<T> {
         let (f, b) = (&self.kinds[forward], &self.kinds[backward]);
         let both = Both::new(streams, around);
-        match experts.filter(|_| exchange(f) && exchange(b) && apart(f) && apart(b)) {
-            Some(gradients) => exchanging(f, b, gradients, both),
-            None => in_turns(f, b, both),
-        }
+        let cells = experts.filter(|_| exchange(f) && exchange(b) && apart(f) && apart(b));
+        let [f, b] = [(forward, Pass::Forward), (backward, Pass::Backward)]
+            .map(|(kind, pass)| self.steps(kind, pass, cells));
+        if cells.is_some() { exchanging(&f, &b, both) } else { in_turns(&f, &b, both) }
+    }
+    /// The steps of a pass through a chunk beside another.
+    fn steps(&self, kind: usize, pass: Pass, cells: Option<Gradients>) -> Rc<PassSteps> {
+        let units = &self.kinds[kind];
+        let found = || {
+            Rc::new(match cells {
+                None => PassSteps::in_turns(units, pass),
+                Some(gradients) => PassSteps::by_cell(units, pass, gradients),
+            })
+        };
+        Rc::clone(self.steps.borrow_mut().entry((kind, pass, cells)).or_insert_with(found))
     }
 }
 
@@ -108,7 +123,7 @@ impl<T> VisitHooks<T> for Nothing {
 }
 
 /// Where weight gradients of paired passes run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Gradients {
     /// Behind the input gradients of their part.
     Delayed,
@@ -166,24 +181,48 @@ fn apart(units: &Units) -> bool {
 }
 
 /// A step of one pass of two.
-#[derive(Clone, Copy)]
-enum PassStep<'a> {
+#[derive(Debug)]
+enum PassStep {
     /// The pass comes to a unit.
     Opens((Pass, usize)),
-    Runs(&'a PassOp),
+    Runs(PassOp),
     /// It leaves the unit.
     Closes((Pass, usize)),
 }
 
-/// The steps of visits with their ops; neighbours in one unit are one visit.
-fn steps<'a>(visits: &[((Pass, usize), &'a [PassOp])]) -> Vec<PassStep<'a>> {
-    let mut steps = Vec::new();
-    for visit in visits.chunk_by(|a, b| a.0 == b.0) {
-        steps.push(PassStep::Opens(visit[0].0));
-        steps.extend(visit.iter().flat_map(|(_, ops)| ops.iter().map(PassStep::Runs)));
-        steps.push(PassStep::Closes(visit[0].0));
+/// The steps of one pass of two, and of a backward pass the weight gradients that its visits leave for later, the
+/// experts' first, with the number of these.
+#[derive(Debug)]
+struct PassSteps {
+    steps: Vec<PassStep>,
+    later: Vec<Option<(Vec<PassOp>, usize)>>,
+}
+
+impl PassSteps {
+    /// Of visits with their ops; neighbours in one unit are one visit.
+    fn of(visits: &[VisitOps<'_>]) -> PassSteps {
+        let mut steps = Vec::new();
+        for visit in visits.chunk_by(|a, b| a.0 == b.0) {
+            steps.push(PassStep::Opens(visit[0].0));
+            steps.extend(visit.iter().flat_map(|(_, ops)| ops.iter().copied().map(PassStep::Runs)));
+            steps.push(PassStep::Closes(visit[0].0));
+        }
+        PassSteps { steps, later: Vec::new() }
     }
-    steps
+    fn in_turns(units: &Units, pass: Pass) -> PassSteps {
+        let ops = visits(units, pass, false).into_iter().map(|(unit, visit)| ((pass, unit), &visit.ops[..]));
+        PassSteps::of(&ops.collect::<Vec<_>>())
+    }
+    fn by_cell(units: &Units, pass: Pass, gradients: Gradients) -> PassSteps {
+        if pass == Pass::Forward {
+            let visits = units.iter().enumerate().map(|(at, unit)| ((pass, at), &unit.forward.ops[..]));
+            return PassSteps::of(&visits.filter(|visit| !visit.1.is_empty()).collect::<Vec<_>>());
+        }
+        let all = units.iter().enumerate().rev().map(|(at, unit)| paired((at, unit), gradients));
+        let (visits, later): (Vec<_>, Vec<_>) = all.filter(|(visit, _)| !visit.1.is_empty()).unzip();
+        let later = later.into_iter().map(|later| later.map(|(ops, experts)| (ops.to_vec(), experts)));
+        PassSteps { later: later.collect(), ..PassSteps::of(&visits) }
+    }
 }
 
 /// Two passes on the streams of one rank.
@@ -198,10 +237,10 @@ impl<'v, T: TimeValue> Both<'v, T> {
         let chains = INPUTS.map(|input| PassProgress::new(Some(streams[input as usize])));
         Both { streams, chains, around }
     }
-    fn take(&mut self, which: usize, step: PassStep<'_>) {
+    fn take(&mut self, which: usize, step: &PassStep) {
         let chain = &mut self.chains[which];
-        match step {
-            PassStep::Runs(op) => chain.run(op, &mut self.streams),
+        match *step {
+            PassStep::Runs(ref op) => chain.run(op, &mut self.streams),
             PassStep::Opens(visit) => {
                 self.around.opens(which, visit, &self.streams).into_iter().for_each(|time| chain.wait(time));
             }
@@ -224,12 +263,12 @@ impl<'v, T: TimeValue> Both<'v, T> {
 const INPUTS: [Queue; 2] = [Queue::Input, Queue::Other];
 
 /// In turns, from message to message: while one pass waits for its own, kernels of the other run.
-fn in_turns<T: TimeValue>(forward: &Units, backward: &Units, mut both: Both<'_, T>) -> QueueStreams<T> {
-    let steps_of = |units, pass| {
-        let ops = visits(units, pass, false).into_iter().map(|(unit, visit)| ((pass, unit), &visit.ops[..]));
-        steps(&ops.collect::<Vec<_>>()).into_iter()
-    };
-    let mut left = [steps_of(forward, Pass::Forward), steps_of(backward, Pass::Backward)];
+fn in_turns<T: TimeValue>(
+    forward: &PassSteps,
+    backward: &PassSteps,
+    mut both: Both<'_, T>,
+) -> QueueStreams<T> {
+    let mut left = [forward.steps.iter(), backward.steps.iter()];
     let mut done = [false; 2];
     while done != [true; 2] {
         for (which, (steps, done)) in left.iter_mut().zip(&mut done).enumerate() {
@@ -251,17 +290,11 @@ fn in_turns<T: TimeValue>(forward: &Units, backward: &Units, mut both: Both<'_, 
 /// |--|--|--|--|--|--|--|
 /// | exchange | combine(B) | dispatch(F) | dispatch(B) | | combine(F) | |
 fn exchanging<T: TimeValue>(
-    forward: &Units,
-    backward: &Units,
-    gradients: Gradients,
+    forward: &PassSteps,
+    backward: &PassSteps,
     mut both: Both<'_, T>,
 ) -> QueueStreams<T> {
-    let of_forward =
-        forward.iter().enumerate().map(|(at, unit)| ((Pass::Forward, at), &unit.forward.ops[..]));
-    let mut f = PassPart::new(of_forward.collect(), Vec::new());
-    let of_backward = backward.iter().enumerate().rev().map(|(at, unit)| paired((at, unit), gradients));
-    let (of_backward, weights) = of_backward.unzip();
-    let mut b = PassPart::new(of_backward, weights);
+    let [mut f, mut b] = [forward, backward].map(PassPart::new);
     let mut left = [true, b.reach_exchange(1, &mut both)];
     while left != [false; 2] {
         b.exchange(1, &mut both); // combine(B)
@@ -301,20 +334,17 @@ type DeferredGradients<'a> = (&'a [PassOp], Option<usize>);
 
 /// One pass of two.
 struct PassPart<'a> {
-    steps: std::iter::Peekable<std::vec::IntoIter<PassStep<'a>>>,
+    steps: std::iter::Peekable<std::slice::Iter<'a, PassStep>>,
     /// By visit: the weight gradients that it leaves for later.
-    later: std::vec::IntoIter<Later<'a>>,
+    later: std::slice::Iter<'a, Option<(Vec<PassOp>, usize)>>,
     /// Weight gradients of the visit under way, the experts' and the others; and the ones of visits that are over.
     open: Vec<DeferredGradients<'a>>,
     over: Vec<DeferredGradients<'a>>,
 }
 
 impl<'a> PassPart<'a> {
-    fn new(visits: Vec<VisitOps<'a>>, later: Vec<Later<'a>>) -> PassPart<'a> {
-        let there = |at: &usize| !visits[*at].1.is_empty();
-        let later: Vec<Later<'a>> = (0..later.len()).filter(there).map(|at| later[at]).collect();
-        let visits: Vec<VisitOps<'a>> = visits.iter().copied().filter(|visit| !visit.1.is_empty()).collect();
-        let (steps, later) = (steps(&visits).into_iter().peekable(), later.into_iter());
+    fn new(pass: &'a PassSteps) -> PassPart<'a> {
+        let (steps, later) = (pass.steps.iter().peekable(), pass.later.iter());
         PassPart { steps, later, open: Vec::new(), over: Vec::new() }
     }
     /// Runs ops up to the next exchange; false when nothing is left.
@@ -323,13 +353,13 @@ impl<'a> PassPart<'a> {
             self.steps.next_if(|step| !matches!(step, PassStep::Runs(op) if is_exchange(op)))
         {
             both.take(which, step);
-            match step {
+            match *step {
                 PassStep::Opens((_, unit)) => {
-                    let later = self.later.next().flatten();
-                    self.open = later.map_or(Vec::new(), |(ops, of_experts)| {
-                        let (experts, others) = ops.split_at(of_experts.min(ops.len()));
-                        vec![(experts, None), (others, Some(unit))]
-                    });
+                    self.open.clear();
+                    if let Some((ops, of_experts)) = self.later.next().and_then(Option::as_ref) {
+                        let (experts, others) = ops.split_at((*of_experts).min(ops.len()));
+                        self.open.extend([(experts, None), (others, Some(unit))]);
+                    }
                 }
                 PassStep::Closes(_) => self.over.append(&mut self.open),
                 PassStep::Runs(_) => {}
@@ -339,7 +369,7 @@ impl<'a> PassPart<'a> {
     }
     /// Runs the exchange that it has come to, if it has.
     fn exchange<T: TimeValue>(&mut self, which: usize, both: &mut Both<'_, T>) {
-        let is_there = |step: &PassStep<'_>| matches!(step, PassStep::Runs(op) if is_exchange(op));
+        let is_there = |step: &&PassStep| matches!(step, PassStep::Runs(op) if is_exchange(op));
         if let Some(step) = self.steps.next_if(is_there) {
             both.take(which, step);
         }

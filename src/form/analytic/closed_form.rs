@@ -203,7 +203,7 @@ impl<'a> ClosedForm<'a> {
     pub fn floor(&mut self, global: u64) -> Result<f64, PlanError> {
         self.for_batch(global)?;
         let Some((_, held)) = &self.held else { unreachable!("it was made just now") };
-        let walk = if held.floor.walks() { self.form.terms(held)?.passes() } else { 0.0 };
+        let walk = if held.floor.walks() { self.form.passes_alone(held)? } else { 0.0 };
         Ok(held.floor.seconds(f64::from(self.form.passes()), walk, self.form.optimizer[0]))
     }
 

@@ -4,7 +4,7 @@
 //! |--|--|
 //! | plans of layers | model, share of a rank, recomputation, training, modules, loads on experts |
 //! | prices of units | the plan, class of device, groups inside the layer, overlap |
-//! | groups of a rank | its grid, sizes and order of the axes |
+//! | groups of a rank, ways between stages | its grid, sizes and order of the axes |
 //! | times of transfers | what the group looks like, and the transfer |
 //! | walks of orders | order, passes, messages between stages, gathers |
 //! | orders of passes | the pipeline, and as few micro-batches as show all of it |
@@ -19,6 +19,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rustc_hash::FxHashMap;
 
+use super::pipe::Pipe;
 use super::unit_passes::UnitPasses;
 use super::walk_key::{RankEnd, WalkKey};
 use stepsim_fabric::collective::{Geometry, Transfer};
@@ -40,7 +41,7 @@ use stepsim_spec::workload::{
 #[derive(Debug, Default)]
 pub struct ClosedFormCache {
     layers: RefCell<Memo<LayersKey, PricedLayers>>,
-    groups: RefCell<Memo<GroupsKey, Groups>>,
+    places: RefCell<Memo<GroupsKey, RankPlaces>>,
     geometries: RefCell<FxHashMap<Geometry, u32>>,
     seconds: RefCell<FxHashMap<(u32, Transfer), f64>>,
     orders: RefCell<Memo<(PipelineSpec, ExpertOverlap, u32), Order>>,
@@ -171,6 +172,13 @@ type GroupsKey = ((Degrees, bool), Vec<GroupAxis>, bool);
 /// The groups of a rank with more than one member, what each looks like, and the number of that.
 pub(super) type Groups = Vec<(Group, Geometry, u32)>;
 
+/// Where a rank stands among others: its groups, and the ways from each stage to the next.
+#[derive(Debug)]
+pub(super) struct RankPlaces {
+    pub groups: Groups,
+    pub borders: Vec<Pipe>,
+}
+
 impl ClosedFormCache {
     /// Seconds of an update on a class of device, `made` unless they are known.
     pub(super) fn update(&self, update: &Update<'_>, class: u32, made: impl FnOnce() -> f64) -> f64 {
@@ -241,14 +249,14 @@ impl ClosedFormCache {
         self.layers.borrow_mut().put(digest, key, priced)
     }
 
-    /// The groups of a rank, of the front or not, in a layout of `ranks` ranks, `made` unless they are known; not kept
+    /// The groups of a rank, of the front or not, and the borders of stages, `made` unless they are known; not kept
     /// where ranks have a map.
-    pub(super) fn groups<E>(
+    pub(super) fn places<E>(
         &self,
         workload: &WorkloadSpec,
         (degrees, front): (&Degrees, bool),
-        made: impl FnOnce() -> Result<Groups, E>,
-    ) -> Result<Arc<Groups>, E> {
+        made: impl FnOnce() -> Result<RankPlaces, E>,
+    ) -> Result<Arc<RankPlaces>, E> {
         let p = &workload.parallelism;
         if p.rank_map.is_some() {
             return made().map(Arc::new);
@@ -261,10 +269,10 @@ impl ClosedFormCache {
             digest(&[d.tensor, d.context, d.data, d.pipeline, d.expert, d.dense.summed].map(u64::from));
         let exchanges = workload.exchanges_images();
         let same = |key: &GroupsKey| key.0 == (d, front) && key.1 == p.order && key.2 == exchanges;
-        if let Some(known) = self.groups.borrow().get(digest, same) {
+        if let Some(known) = self.places.borrow().get(digest, same) {
             return Ok(known);
         }
-        Ok(self.groups.borrow_mut().put(digest, ((d, front), p.order.clone(), exchanges), made()?))
+        Ok(self.places.borrow_mut().put(digest, ((d, front), p.order.clone(), exchanges), made()?))
     }
 
     /// The number of what a group looks like.

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use super::known::{ClosedFormCache, Groups, Surroundings};
+use super::known::{ClosedFormCache, Groups, RankPlaces, Surroundings};
+use super::pipe::Pipe;
 use super::unlike::{regular, slowest_group};
 use stepsim_core::ids::{DeviceId, RankId, ResourceId};
 use stepsim_fabric::collective::TorusAxis;
@@ -18,32 +19,14 @@ use stepsim_price::model::CommGroup;
 use stepsim_schedule::sharding::Exchange;
 use stepsim_spec::workload::{CollectiveFidelity, WorkloadSpec};
 
-/// One copy or one hop: latency in seconds, bandwidth in B/s.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Pipe {
-    /// Paid once.
-    pub latency: f64,
-    /// Rate on an idle machine.
-    pub bandwidth: f64,
-}
-
-impl Pipe {
-    /// Seconds for `bytes`; none for none.
-    pub fn time(&self, bytes: f64) -> f64 {
-        if bytes > 0.0 { self.latency + bytes / self.bandwidth } else { 0.0 }
-    }
-}
-
 /// The groups of one rank, as the machine carries them: of each kind the slowest, where the groups of other ranks
 /// differ.
 pub struct RankLinks<'a> {
     chooser: &'a Chooser,
-    groups: Arc<Groups>,
+    places: Arc<RankPlaces>,
     known: &'a ClosedFormCache,
     /// The last request of each group, as neighbouring layers ask for the same: op, bytes and seconds.
     last: Vec<Cell<(Op, f64, f64)>>,
-    /// From the first rank of each pipeline rank to the first of the one behind it; the last entry is the way round.
-    pub borders: Vec<Pipe>,
     /// Members of a tensor-parallel group whose pipeline has stages on more than one node; else none.
     pub crossing: u32,
     /// By tier number: towards the device, away from it, and in place (an update reads and writes it).
@@ -64,10 +47,10 @@ impl<'a> RankLinks<'a> {
         chooser: &'a Chooser,
         known: &'a ClosedFormCache,
     ) -> Result<RankLinks<'a>, CollectiveError> {
-        let shared = LinkSharers::new(machine, layout, workload);
         let rank = layout.rank([0, 0, 0, 0, pipeline_rank]);
         let own = degrees.on(pipeline_rank);
-        let groups = known.groups(workload, (degrees, own.front != degrees.front), || {
+        let places = known.places(workload, (degrees, own.front != degrees.front), || {
+            let shared = LinkSharers::new(machine, layout, workload);
             let mut found = Groups::new();
             let alike = regular(machine, (layout, degrees), workload);
             let there = |group: &Group| {
@@ -95,11 +78,14 @@ impl<'a> RankLinks<'a> {
                 let number = known.number(&geometry);
                 found.push((group, geometry, number));
             }
-            Ok::<_, CollectiveError>(found)
+            let borders = borders(machine, layout, &shared)?;
+            Ok::<_, CollectiveError>(RankPlaces { groups: found, borders })
         })?;
-        let copies = tiers
+        let shared = (!tiers.is_empty()).then(|| LinkSharers::new(machine, layout, workload));
+        let copies = shared
             .iter()
-            .map(|&tier| {
+            .flat_map(|shared| tiers.iter().map(move |tier| (shared, *tier)))
+            .map(|(shared, tier)| {
                 let way = |direction| {
                     let pipe = copy(machine, layout.device(rank), tier, direction)?;
                     let [crowd, at_the_tier] = shared.by_copies(layout.device(rank), tier, direction);
@@ -115,20 +101,26 @@ impl<'a> RankLinks<'a> {
                 Ok((tier, [inward, outward, in_place]))
             })
             .collect::<Result<_, CollectiveError>>()?;
-        let last = groups.iter().map(|_| Cell::new((Op::SendRecv, f64::NAN, 0.0))).collect();
+        let last = places.groups.iter().map(|_| Cell::new((Op::SendRecv, f64::NAN, 0.0))).collect();
         let crossing = if leaves_node(machine, layout) { own.tensor } else { 0 };
-        let borders = borders(machine, layout, &shared)?;
-        Ok(RankLinks { chooser, groups, known, last, borders, crossing, copies })
+        Ok(RankLinks { chooser, places, known, last, crossing, copies })
+    }
+    /// From the first rank of each pipeline rank to the first of the one behind it; the last entry is the way round.
+    pub fn borders(&self) -> &[Pipe] {
+        &self.places.borders
+    }
+    fn groups(&self) -> &Groups {
+        &self.places.groups
     }
     fn place(&self, group: Group) -> Option<usize> {
-        self.groups.iter().position(|known| known.0 == group)
+        self.groups().iter().position(|known| known.0 == group)
     }
     /// The surroundings of layers, with or without copies of shards.
     pub(super) fn surroundings(&self, copies: bool) -> Surroundings {
-        let number = |group| self.place(group).map_or(0, |at| self.groups[at].2 + 1);
+        let number = |group| self.place(group).map_or(0, |at| self.groups()[at].2 + 1);
         let dynamic =
             |known: &&(Group, Geometry, u32)| matches!(known.0, Group::Layer(CommGroup::ContextOf(_)));
-        let dynamic = self.groups.iter().filter(dynamic).map(|known| known.2 + 1);
+        let dynamic = self.groups().iter().filter(dynamic).map(|known| known.2 + 1);
         let inside = INSIDE.into_iter().map(number).chain(dynamic).collect();
         Surroundings { inside, crosses: self.crossing > 0, copies }
     }
@@ -144,7 +136,7 @@ impl<'a> RankLinks<'a> {
             return Ok(last_seconds);
         }
         let seconds = match op {
-            Op::SendRecv => self.groups[at].1.flat().time(1.0, bytes),
+            Op::SendRecv => self.groups()[at].1.flat().time(1.0, bytes),
             _ => self.seconds(at, &Transfer::new(op, bytes.round() as u64))?,
         };
         self.last[at].set((op, bytes, seconds));
@@ -158,7 +150,7 @@ impl<'a> RankLinks<'a> {
         self.place(group).map_or(Ok(0.0), |at| self.seconds(at, transfer))
     }
     fn seconds(&self, at: usize, transfer: &Transfer) -> Result<f64, CollectiveError> {
-        let (_, geometry, number) = &self.groups[at];
+        let (_, geometry, number) = &self.groups()[at];
         self.known.seconds(*number, transfer, || Ok(self.chooser.choose(transfer, geometry)?.expected_s))
     }
 

@@ -261,7 +261,7 @@ impl<'f, 'a> OrderWalk<'f, 'a> {
             let hop = |pipe: &super::Pipe| {
                 if on.transfers { in_turn * pipe.time(message) + gathered } else { 0.0 }
             };
-            form.parts.links.borders.iter().map(hop).collect()
+            form.parts.links.borders().iter().map(hop).collect()
         };
         let passes = order.per_direction();
         let beside = held.asked.iter().enumerate();

@@ -70,7 +70,7 @@ impl ClosedForm<'_> {
             ("weight_bytes", workload.weight_message_bytes()),
             ("gradient_bytes", workload.gradient_message_bytes()),
         ];
-        let hop = self.form.parts.links.borders.iter().copied();
+        let hop = self.form.parts.links.borders().iter().copied();
         let hop = hop.reduce(|a, b| if b.time(1e6) > a.time(1e6) { b } else { a });
         let of_machine = [
             ("peak_flops", self.peak),

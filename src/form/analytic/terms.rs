@@ -64,6 +64,20 @@ impl Terms {
 }
 
 impl StepForm<'_> {
+    /// The passes of all ranks, with nothing beside them: as the terms have them, in a walk where they take several.
+    ///
+    /// # Errors
+    /// The order of all micro-batches is asked for, and there is none.
+    pub fn passes_alone(&self, held: &ResidencyDemand) -> Result<f64, PlanError> {
+        if self.ranks.len() == 1 {
+            return Ok(self.terms(held)?.passes());
+        }
+        // The exchange of data-parallel ranks inside passes is no part of them.
+        let context = self.parts.links.has(Group::Layer(CommGroup::Context));
+        let exchanged = if context { 0.0 } else { self.busy(self.busiest)?.context };
+        Ok(self.passes_end(held, SideWork::default())? + self.host_reads - exchanged)
+    }
+
     /// When the last rank is done with its passes and all that is beside them.
     ///
     /// # Errors

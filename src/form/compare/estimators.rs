@@ -106,6 +106,11 @@ impl Estimators {
         Ok(use_it(&mut form))
     }
 
+    /// Forgets all results, for the memory that they take.
+    pub fn forget(&self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
     /// A part for these inputs, until it is dropped.
     fn taken(&self, inputs: &Inputs) -> Taken<'_> {
         let mut parts = self.0.lock().unwrap_or_else(PoisonError::into_inner);

@@ -16,6 +16,7 @@ use super::differences::gap;
 use super::{Comparison, Differences, Estimators, Term, TimeTerm, beside, read_rank, unclaimed};
 use crate::analytic::{Estimate, Terms};
 use stepsim_core::ids::RankId;
+use stepsim_core::pool;
 use stepsim_core::program::{Edit, StreamKind, World};
 use stepsim_core::units::Time;
 use stepsim_read::analysis::idle::IdleTimes;
@@ -243,7 +244,7 @@ pub fn compare(
 }
 
 /// Both sides of a step with these subjects on: as simulated, and in closed form.
-type EffectSides<'a> = dyn Fn(&EffectSwitches) -> Result<[Time; 2], SimulationError> + 'a;
+type EffectSides<'a> = dyn Fn(&EffectSwitches) -> Result<[Time; 2], SimulationError> + Sync + 'a;
 
 /// Own errors on top of one another, then each effect by itself on top of them all.
 fn differences(
@@ -252,27 +253,32 @@ fn differences(
     total: Time,
 ) -> Result<Differences, SimulationError> {
     let applies = |switch: &&EffectSwitch| (switch.applies)(&full.inputs.workload.value, &full.plan.world);
-    let mut all = Differences::new(total);
     let mut on = EffectSwitches::default();
-    let mut sides = run(&on)?;
-    let mut before = gap(sides[0], sides[1]);
-    all.add(true, KERNELS, before);
+    let mut cases = vec![(KERNELS, on)];
     for switch in CLAIMS {
         (switch.set)(&mut on);
         if applies(&switch) {
-            sides = run(&on)?;
-            let gap = gap(sides[0], sides[1]);
-            all.add(true, (switch.name, switch.what), gap - before);
-            before = gap;
+            cases.push(((switch.name, switch.what), on));
         }
     }
-    for switch in OTHERS.iter().filter(applies) {
+    let claims = cases.len();
+    cases.extend(OTHERS.iter().filter(applies).map(|switch| {
         let mut with = on;
         (switch.set)(&mut with);
-        let [simulated, form] = run(&with)?;
-        let picoseconds = gap(simulated, form) - before;
-        let overcharged = form > sides[1] && picoseconds < 0;
-        all.add(overcharged, (switch.name, switch.what), picoseconds);
+        ((switch.name, switch.what), with)
+    }));
+    let sides = pool::all(cases.len(), pool::threads(None), &|i| run(&cases[i].1));
+    let sides = sides.into_iter().collect::<Result<Vec<_>, _>>()?;
+    let (mut all, mut before) = (Differences::new(total), 0);
+    for ((case, _), [simulated, form]) in cases.iter().zip(&sides).take(claims) {
+        let gap = gap(*simulated, *form);
+        all.add(true, *case, gap - before);
+        before = gap;
+    }
+    let claimed = sides[claims - 1][1];
+    for ((case, _), [simulated, form]) in cases.iter().zip(&sides).skip(claims) {
+        let picoseconds = gap(*simulated, *form) - before;
+        all.add(*form > claimed && picoseconds < 0, *case, picoseconds);
     }
     Ok(all)
 }

@@ -3,6 +3,9 @@
 //! Laws of order statistics: of n values drawn from a known set, of n normals, of n exponentials. The bound of the mean
 //! is no bound of the maximum, and the tail of real lengths is heavier than a normal's: the simulation draws them.
 
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
 /// Expected largest of `n` values drawn from `values`, over their mean: Σ v₍ᵢ₎·((i/q)ⁿ − ((i−1)/q)ⁿ).
 pub fn of_values(values: &[f64], n: u64) -> f64 {
     let mut sorted = values.to_vec();
@@ -23,8 +26,15 @@ pub fn of_sums(values: &[f64], n: u64, each: u64) -> f64 {
     if mean > 0.0 { 1.0 + mean_maximum(n) * (variance / each.max(1) as f64).sqrt() / mean } else { 1.0 }
 }
 
-/// Mean of the largest of `n` independent standard normals: ∫ (1 − Φⁿ − Φⁿ(−x)) over x > 0, by Simpson's rule.
+/// Mean of the largest of `n` independent standard normals. Each is found once: layouts of a study ask for a few.
 pub fn mean_maximum(n: u64) -> f64 {
+    static KNOWN: Mutex<BTreeMap<u64, f64>> = Mutex::new(BTreeMap::new());
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    *known.entry(n).or_insert_with(|| integrated(n))
+}
+
+/// ∫ (1 − Φⁿ − Φⁿ(−x)) over x > 0, by Simpson's rule.
+fn integrated(n: u64) -> f64 {
     const STEPS: usize = 4000;
     const END: f64 = 10.0;
     let h = END / STEPS as f64;

@@ -18,6 +18,7 @@ pub use levels::StageLevels;
 use super::jump::figures_edited;
 use super::{Inputs, Options, Simulation, SimulationError};
 use stepsim_core::ids::{OpId, RankId};
+use stepsim_core::pool;
 use stepsim_core::program::{StreamKind, Work};
 use stepsim_core::units::{PS_PER_S, Time};
 use stepsim_read::analysis::answer::Answer;
@@ -145,8 +146,9 @@ impl WhatIfBase {
     /// # Errors
     /// As [`WhatIfBase::with`].
     pub fn each(&self, changes: &[Change]) -> Result<WhatIfs, SimulationError> {
-        let mut rows: Vec<WhatIf> =
-            changes.iter().map(|c| self.with(std::slice::from_ref(c))).collect::<Result<_, _>>()?;
+        let with = |i: usize| self.with(&changes[i..=i]);
+        let rows = pool::all(changes.len(), pool::threads(self.options.threads), &with);
+        let mut rows: Vec<WhatIf> = rows.into_iter().collect::<Result<_, _>>()?;
         rows.sort_by(|a, b| a.step_time_s.total_cmp(&b.step_time_s));
         Ok(WhatIfs {
             workload: self.run.inputs.workload.name.clone(),

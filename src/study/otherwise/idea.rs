@@ -7,7 +7,7 @@ use stepsim_simulate::whatif::{Change, Subject};
 pub(super) const LAYERS_DEALT_OUT: &str = "parallelism.pipeline.layer_split=null";
 
 /// Something that could be otherwise, before it is played.
-#[derive(Clone)]
+#[derive(Clone, PartialEq)]
 pub(super) struct Idea {
     pub(super) what: String,
     pub(super) otherwise: String,

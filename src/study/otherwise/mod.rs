@@ -19,6 +19,7 @@
 //! peers, the end of the step.
 
 mod choices;
+mod early;
 mod faults;
 mod idea;
 mod limits;
@@ -30,8 +31,9 @@ use std::sync::OnceLock;
 
 pub use step::Depth;
 
+use early::EarlyPlays;
 use idea::{Idea, Remedy};
-use step::BaseStep;
+use step::{BaseStep, TABLE};
 use stepsim_core::pool;
 use stepsim_core::units::Time;
 use stepsim_form::analytic::StepBound;
@@ -54,9 +56,6 @@ const PROMISES: f64 = 0.005;
 /// Ops that a second of one processor plans and plays, and about as many passes that closed forms walk: 0.7 million ops
 /// of `run gpt3-175b -q --set parallelism.tensor_overlap=ring` take 0.33 CPU-s.
 const OPS_A_SECOND: u64 = 2_000_000;
-
-/// Limits and choices of a table.
-const TABLE: usize = 6;
 
 /// Nine in ten closed forms of random steps are as near to the played step as this part of it, which the walk of laws
 /// holds: a choice that is longer by more in closed form is not played.
@@ -141,12 +140,19 @@ struct PlayedCandidates {
 impl BaseStep<'_> {
     /// The candidates that ideas are.
     fn all(&self, ideas: &[Idea]) -> Result<Vec<Candidate>, SimulationError> {
+        Ok(self.each(ideas)?.into_iter().flatten().collect())
+    }
+
+    /// The candidate that each idea is; `None` of one that cannot be so.
+    fn each(&self, ideas: &[Idea]) -> Result<Vec<Option<Candidate>>, SimulationError> {
         if ideas.iter().any(|idea| matches!(idea.way, Remedy::Without(_))) {
             self.levels()?;
         }
-        let threads = if ideas.len() == 1 { 1 } else { pool::threads(None) };
-        let played = pool::all(ideas.len(), threads, &|i| self.played(&ideas[i]));
-        Ok(played.into_iter().flatten().collect())
+        Ok(pool::all(ideas.len(), self.threads(), &|i| self.played(&ideas[i])))
+    }
+
+    fn threads(&self) -> usize {
+        pool::threads(self.options.threads)
     }
 
     /// The candidates of the answer, and for a table the next by their promise.
@@ -162,28 +168,34 @@ impl BaseStep<'_> {
             let left_out = limits.len() + choices.len();
             return Ok(PlayedCandidates { candidates, left_out, not_asked: Some(not_asked) });
         }
-        if let Some(idea) = levelled.filter(|_| self.most_levelled() > told_s.max(dearest_s(&candidates))) {
-            candidates.extend(self.all(&[idea])?);
-        }
         limits.sort_by(|a, b| b.promise_s.total_cmp(&a.promise_s));
         let mut limits = VecDeque::from(limits);
+        let mut early = EarlyPlays::of(self);
+        early.expect(&mut limits.iter(), told_s);
+        if let Some(idea) = levelled.filter(|_| self.most_levelled() > told_s.max(dearest_s(&candidates))) {
+            candidates.extend(early.play(idea)?);
+        }
         let mut dearest_limit_s = if dearest_s(&candidates) < told_s { told_s } else { f64::INFINITY };
-        while limits.front().is_some_and(|idea| idea.promise_s > dearest_limit_s) {
-            let played = self.all(limits.pop_front().as_slice())?;
-            dearest_limit_s = dearest_limit_s.max(dearest_s(&played));
+        while limits.front().is_some_and(|idea| idea.promise_s > dearest_limit_s)
+            && let Some(idea) = limits.pop_front()
+        {
+            let played = early.play(idea)?;
+            dearest_limit_s = dearest_limit_s.max(played.as_ref().map_or(0.0, Candidate::cost_s));
             candidates.extend(played);
         }
-        let (mut choices, far) = self.promising(choices);
         let close_s = CLOSE * self.report.step_time_s;
-        let mut dearest_choice_s = told_s;
         let may_be_dearer =
             |idea: &Idea, dearest_s: f64| (idea.promise_s + close_s).min(idea.most_s) > dearest_s;
+        let (mut choices, far) = self.promising(choices);
+        early.expect(&mut limits.iter().chain(&choices), told_s);
+        let mut dearest_choice_s = told_s;
         while let Some(at) = choices.iter().position(|idea| may_be_dearer(idea, dearest_choice_s))
             && plays > 0
+            && let Some(idea) = choices.remove(at)
         {
-            let played = self.all(choices.remove(at).as_slice())?;
-            plays -= played.len();
-            dearest_choice_s = dearest_choice_s.max(dearest_s(&played));
+            let played = early.play(idea)?;
+            plays -= usize::from(played.is_some());
+            dearest_choice_s = dearest_choice_s.max(played.as_ref().map_or(0.0, Candidate::cost_s));
             candidates.extend(played);
         }
         let open = choices.iter().filter(|idea| may_be_dearer(idea, dearest_choice_s)).count();
@@ -197,7 +209,7 @@ impl BaseStep<'_> {
             more.sort_by(|a, b| b.promise_s.total_cmp(&a.promise_s));
             let promising = more.iter().filter(|idea| idea.promise_s >= told_s).count();
             let rest = more.split_off(most.min(promising));
-            candidates.extend(self.all(&more)?);
+            candidates.extend(early.all(&more)?);
             limits = rest.into();
         }
         Ok(PlayedCandidates { candidates, left_out: limits.len() + choices.len() + far, not_asked })
@@ -330,13 +342,19 @@ impl BaseStep<'_> {
                 if is_full || at_most_s <= SMALL * step_s {
                     return Some((promise(bound.seconds), 0.0));
                 }
+                let is_far = |promise_s: f64| promise_s < -FORM_ERROR * step_s;
+                let least_s = bound.seconds * (1.0 - ROUNDING);
+                if is_far(promise(least_s)) {
+                    return Some((promise(least_s), at_most_s));
+                }
                 let promise_s = promise(form.seconds(global).ok()?);
-                let is_far = promise_s < -FORM_ERROR * step_s;
-                Some((promise_s, if is_far { at_most_s } else { most_s(form.floor(global).ok()?) }))
+                let most_s = if is_far(promise_s) { at_most_s } else { most_s(form.floor(global).ok()?) };
+                Some((promise_s, most_s))
             });
             found.ok()?
         };
-        let found = pool::all(choices.len(), pool::threads(None), &|i| promise(&choices[i]));
+        let found = pool::all(choices.len(), self.threads(), &|i| promise(&choices[i]));
+        self.forms.forget();
         for (choice, (promise_s, at_most_s)) in
             choices.iter_mut().zip(found).filter_map(|(c, found)| Some((c, found?)))
         {
@@ -367,6 +385,17 @@ impl BaseStep<'_> {
         Ok(self.levels.get_or_init(StageLevels::default))
     }
 
+    /// How an idea is played. Stages of one length wait for the round through all p of them, which takes a turn less
+    /// than a p²-th part longer than the round through all but one: such a step comes to rest after some p²
+    /// micro-batches, and where it has not many more it is tried in vain.
+    fn options_of(&self, idea: &Idea) -> Options {
+        let workload = &self.inputs.workload.value;
+        let micro_batches = workload.micro_batches(u64::from(self.inputs.machine.devices()));
+        let stages = workload.parallelism.pipeline.stages();
+        let rests = !idea.levels_stages() || micro_batches / 2 >= stages * stages;
+        Options { jump: self.options.jump && rests, ..*self.options }
+    }
+
     /// The step with something otherwise; `None` where it cannot be so: it does not fit, or is refused.
     fn played(&self, idea: &Idea) -> Option<Candidate> {
         let r = self.report;
@@ -381,7 +410,8 @@ impl BaseStep<'_> {
         };
         let steps = f64::from(r.steps.max(1));
         let shorter = Time::from_s(r.step_time_s * steps * (1.0 - SMALL));
-        let figures = figures_edited_among(&self.common, &inputs, self.options, &edits, shorter).ok()?;
+        let options = self.options_of(idea);
+        let figures = figures_edited_among(&self.common, &inputs, &options, &edits, shorter).ok()?;
         let step_s = figures.step_end.s() / steps;
         let waited = r.mean.stalls_s.iter().filter(|(cause, _)| cause.is_for_others());
         let induced_s = (waited.map(|(_, s)| s).sum::<f64>() - figures.for_others_s) / steps;

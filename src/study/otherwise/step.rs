@@ -7,6 +7,9 @@ use stepsim_read::analysis::report::Report;
 use stepsim_simulate::whatif::StageLevels;
 use stepsim_simulate::{Inputs, Options, StepCache};
 
+/// Limits and choices of a table.
+pub(super) const TABLE: usize = 6;
+
 /// A step whose candidates are looked for.
 pub(super) struct BaseStep<'a> {
     pub(super) inputs: &'a Inputs,

@@ -83,7 +83,7 @@ impl SimulatedPlan {
     /// # Errors
     /// Workload and machine do not fit, or the step cannot be played.
     pub fn of(plan: &RunPlan) -> Result<SimulatedPlan, SimulationError> {
-        let (inputs, options) = (plan.inputs()?, Options::default());
+        let (inputs, options) = (plan.inputs()?, Options { threads: plan.threads, ..Options::default() });
         let report = match plan.played.clone() {
             Some(played) => Report { run: inputs.head(options.seed), ..played },
             None => glanced(&inputs, &options)?,

@@ -66,6 +66,8 @@ pub struct RunPlan {
     pub length: RunLength,
     /// Seconds after which a search simulates no further layout.
     pub budget_s: Option<f64>,
+    /// Threads; default: as many as processors.
+    pub threads: Option<usize>,
     /// Hears of the best layout so far.
     pub hear: Option<BestHeard>,
     /// The step of the layout that was found.
@@ -313,6 +315,7 @@ impl RunPlan {
             // The closed form orders layouts with experts least well.
             first_played: model_in(&self.workload).map_or(4, |model| if model.moe.is_some() { 4 } else { 2 }),
             budget_s: self.budget_s,
+            threads: self.threads,
             hear: self.hear,
             answers: false,
             ..SearchOptions::default()
@@ -351,7 +354,7 @@ impl RunPlan {
             Some(format!("offload.{class}={places}"))
         });
         fix.extend(placed);
-        let options = SearchOptions { fix, ..SearchOptions::default() };
+        let options = SearchOptions { fix, threads: self.threads, ..SearchOptions::default() };
         let (report, _) = fill(&self.workload.to_string(), Some(&self.on), &options, progress)?;
         let Some(first) = report.fits.into_iter().next() else { return Ok(None) };
         let micro_batch = format!("micro-batches of {}", first.micro_batch);
