@@ -18,6 +18,7 @@ pub mod files;
 mod finish;
 mod fused;
 pub mod invocation;
+mod jobs;
 pub mod layers;
 pub mod named;
 mod opened;
@@ -41,6 +42,7 @@ use table::ArgumentRule;
 use vocabulary::Vocabulary;
 
 pub use invocation::{Counts, Invocation};
+pub use jobs::unpacked;
 pub use opened::launched;
 use recognise::ArgumentNames;
 pub use recognise::{FileKind, recognise};
@@ -172,9 +174,6 @@ pub fn translate(format: &str, text: &str, file: &str, beside: &Beside) -> Resul
     let file = typed.file.as_str();
     refuse_others(format, text, file)?;
     let names = ArgumentNames::of(&table.syntax, text).unwrap_or_default();
-    if let Some((mark, why)) = table.refusal(&names) {
-        return Err(SpecError::file(file, format!("{mark}: {why}")).allowed(table.description.clone()));
-    }
     if !table.is_training(&names) {
         let marks: Vec<&str> = table.trains.iter().map(|mark| mark.trim_start_matches('@')).collect();
         return Err(SpecError::file(file, format!("is of {format} and trains nothing"))
@@ -182,6 +181,15 @@ pub fn translate(format: &str, text: &str, file: &str, beside: &Beside) -> Resul
     }
     let said = syntax::read(&table.syntax, text, &typed).map_err(|e| e.in_file(file))?;
     let (mut given, mut open) = (said.arguments, said.open);
+    let is_short =
+        |open: &Open| open.is_variable && open.arguments.iter().any(|name| name == syntax::PROGRAM);
+    // What is not run refuses nothing, nor what is run for want of a word.
+    let started = ArgumentNames::of_run(text, &typed);
+    if let Some((mark, why)) =
+        table.refusal(started.as_ref().unwrap_or(&names)).filter(|_| !open.iter().any(is_short))
+    {
+        return Err(SpecError::file(file, format!("{mark}: {why}")).allowed(table.description.clone()));
+    }
     for (file, text) in &beside.more {
         let over = beside_it(&table, text, file)?;
         given.retain(|(name, _)| over.arguments.iter().all(|(other, _)| other != name));
@@ -227,7 +235,7 @@ pub fn translate(format: &str, text: &str, file: &str, beside: &Beside) -> Resul
         let (name, value) = ("adapters".to_string(), workload["training"]["adapters"]["of"].clone());
         arguments.push(Argument::doubted(Doubt { name, value, why }));
     }
-    arguments.extend(longest(&table, &arguments, &workload, beside));
+    arguments.extend(longest(&table, &names, &arguments, &workload, beside));
     arguments.extend(launcher(&table, &arguments, text).filter(|_| beside.devices != Some(1)));
     arguments.extend(release(&table, &workload));
     if !open.is_empty() {
@@ -240,16 +248,19 @@ pub fn translate(format: &str, text: &str, file: &str, beside: &Beside) -> Resul
 /// The sequence as a limit, where nothing says that samples fill it, or how long they are.
 fn longest(
     table: &FormatTable,
+    names: &ArgumentNames,
     arguments: &[Argument],
     workload: &Value,
     beside: &Beside,
 ) -> Option<Argument> {
+    let is_filled = |mark: &String| mark.starts_with('@') && names.get(mark).is_some();
     let is_length = |path: &String| path.ends_with("sequence");
     let of_model = beside.model.is_some()
         && workload.get("sequence").is_none()
         && !arguments.iter().flat_map(|a| &a.fields).chain(&beside.stated).any(is_length);
     let said = arguments.iter().map(|a| (a.name.as_str(), &a.value));
-    let why = table.short.as_ref().and_then(|short| short.why(said));
+    let short = table.short.as_ref().filter(|short| !short.unless.iter().any(is_filled));
+    let why = short.and_then(|short| short.why(said));
     let why = why.or(of_model.then_some("nothing says how long samples are"))?.to_string();
     let told = arguments.iter().any(|a| a.status == Status::Taken && !a.why.is_empty());
     let own = workload.get("sequence").or(workload.pointer("/model/sequence")).filter(|_| !of_model);
@@ -260,8 +271,9 @@ fn longest(
 
 /// How weights are cut, where a file leaves that to a configuration of its launcher.
 fn launcher(table: &FormatTable, arguments: &[Argument], text: &str) -> Option<Argument> {
-    let is_yaml = syntax::suiting(&table.syntax, text) == Some(syntax::Syntax::Yaml);
-    let rule = table.launcher.as_ref().filter(|_| is_yaml)?;
+    let syntax = syntax::suiting(&table.syntax, text);
+    let is_file = [Some(syntax::Syntax::Yaml), Some(syntax::Syntax::Json)].contains(&syntax);
+    let rule = table.launcher.as_ref().filter(|_| is_file)?;
     let why = rule.why(arguments.iter().map(|a| (a.name.as_str(), &a.value)))?.to_string();
     let (name, value) = ("launcher".to_string(), "unsaid".into());
     let open = rule.open.clone();
@@ -360,10 +372,24 @@ fn programs_of(text: &str, word: &str) -> Vec<Vec<String>> {
 /// The configurations that the programs of a script name and that are not beside it.
 pub fn absent(text: &str, word: &str) -> Vec<String> {
     let folder = Path::new(word).parent().unwrap_or(Path::new(""));
-    let words = programs_of(text, word).into_iter().flatten();
-    let paths = words.map(|word| word.rsplit('=').next().unwrap_or_default().to_string());
     let is_absent = |path: &String| opened::is_configuration(path) && files::beside(folder, path).is_none();
-    paths.filter(is_absent).collect()
+    // An option of another name may say where a file is written.
+    let takes =
+        |option: &str| !option.starts_with('-') || option.contains("conf") || ["-c", "-f"].contains(&option);
+    let mut found = Vec::new();
+    for words in programs_of(text, word) {
+        for (at, word) in words.iter().enumerate() {
+            let before = at.checked_sub(1).map_or("", |at| words[at].as_str());
+            let (option, path) = word.split_once('=').unwrap_or((before, word));
+            found.extend(Some(path.to_string()).filter(|path| takes(option) && is_absent(path)));
+        }
+    }
+    found
+}
+
+/// The variables that nothing sets and that a script starts as its programs.
+pub fn open_programs(text: &str, word: &str) -> Vec<String> {
+    syntax::shell::open_programs(text, &Invocation::of(word))
 }
 
 /// The machine that the name of a recipe says: `64xh100` of `llama3_70b_pretrain_64gpu_h100_bf16_config`.
@@ -415,6 +441,9 @@ fn left_open(table: &FormatTable, mut open: Vec<Open>) -> Vec<(String, String)> 
             .map(|name| format!("--{}", name.replace('_', "-")))
             .collect();
         let asked = match open.choices.as_slice() {
+            [] if open.arguments.iter().any(|name| name == syntax::PROGRAM) => {
+                "without it nothing runs".to_string()
+            }
             [] if arguments.is_empty() => return None,
             [one] if arguments.is_empty() => format!("{one} or not"),
             [] | [_] => arguments.join(", "),
@@ -440,10 +469,11 @@ fn unanswered(
         open.iter().filter(hangs_on).partition(|open| open.is_variable && !file.ends_with(".py"));
     machine.extend(open.iter().filter(|open| !hangs_on(open) && open.arguments.iter().any(unread)));
     let left = left_open(table, variables.into_iter().cloned().collect());
-    if let Some((first, _)) = left.first() {
+    if !left.is_empty() {
         let all = few(left.iter().map(|(_, words)| words.as_str()));
-        return Err(SpecError::file(file, format!("hangs on what nothing sets: {all}"))
-            .hint(format!("type the line that runs it: '{first}=... {file} ...'")));
+        return Err(
+            SpecError::file(file, format!("hangs on what nothing sets: {all}")).hint(typed_line(&left, file))
+        );
     }
     let doubt = |open: &Open| {
         let (name, value) = (few(open.arguments.iter().map(String::as_str)), open.variable.as_str().into());
@@ -480,16 +510,28 @@ fn hangs(table: &FormatTable, name: &str, beside: &Beside) -> bool {
     })
 }
 
+/// The way to say what a script leaves open: a variable before it, or an option behind it.
+fn typed_line(left: &[(String, String)], file: &str) -> String {
+    let names = left.iter().map(|(name, _)| name.as_str());
+    let options: Vec<&str> = names.filter(|name| name.starts_with("--")).collect();
+    match (options.as_slice(), left) {
+        ([], [(first, _), ..]) => format!("type the line that runs it: '{first}=... {file} ...'"),
+        (options, _) => format!("type the line that runs it: '{file} {} ...'", options.join(" ... ")),
+    }
+}
+
 /// The remedy where a script leaves open what is missing.
 fn where_open(error: SpecError, file: &str, open: &[(String, String)]) -> SpecError {
     let names_a_model = error.problem.starts_with("names a model");
-    let Some((first, _)) = open.first().filter(|_| !names_a_model) else { return error };
+    if open.is_empty() || names_a_model {
+        return error;
+    }
     let way_out = if file.ends_with(".py") {
         format!(
             "write them into a copy of it, or name the model beside it: stepsim plan {file} MODEL --on 8xh100"
         )
     } else {
-        format!("type the line that runs it: '{first}=... {file} ...'")
+        typed_line(open, file)
     };
     let left = few(open.iter().map(|(_, words)| words.as_str()));
     error.hint(format!("the script leaves open {left}; {way_out}"))
@@ -584,6 +626,9 @@ impl WorkloadDraft {
             return argument(status, Vec::new(), why);
         };
         let Some(puts) = rule.puts(&value) else {
+            if !rule.no_effect && value == Value::Bool(false) && words.is_off(&name, &value) {
+                return argument(Status::NoEffect, Vec::new(), "it is off, as in what is planned");
+            }
             if !rule.open.is_empty() {
                 return Argument { open: rule.open, ..argument(Status::Taken, Vec::new(), &rule.why) };
             }

@@ -8,7 +8,8 @@ use std::sync::LazyLock;
 
 use serde::Deserialize;
 
-use super::syntax::{Syntax, names, suiting};
+use super::invocation::Invocation;
+use super::syntax::{Syntax, names, shell, suiting};
 use super::table::FormatTable;
 use crate::hugging_face;
 use stepsim_spec::glob::fits;
@@ -188,8 +189,15 @@ impl ArgumentNames {
         let in_order = names(syntaxes, text)?;
         Some(ArgumentNames { all: in_order.iter().cloned().collect(), in_order })
     }
+    /// Those of the programs that a script of a shell runs, as it is typed; `None` for another text.
+    pub fn of_run(text: &str, typed: &Invocation) -> Option<ArgumentNames> {
+        suiting(&[Syntax::Shell], text)?;
+        let programs = shell::programs(text, typed).ok().filter(|programs| !programs.is_empty())?;
+        let words = programs.into_iter().flatten().collect::<Vec<String>>().join(" ");
+        ArgumentNames::of(&[Syntax::Shell], &format!("#!/bin/sh\n{words}"))
+    }
     /// The name that a mark means, the first where it is a pattern.
-    fn get(&self, mark: &str) -> Option<&str> {
+    pub fn get(&self, mark: &str) -> Option<&str> {
         match mark.contains('*') {
             true => self.in_order.iter().find(|name| fits(mark, name)),
             false => self.all.get(mark),

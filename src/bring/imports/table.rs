@@ -99,8 +99,8 @@ pub struct FormatTable {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Short {
-    /// Names, or `name=value`.
-    unless: Vec<String>,
+    /// Names, `name=value`, or `@` and a program that a text names.
+    pub unless: Vec<String>,
     /// The meaning of the sequence then.
     why: String,
     /// Fields that are open then.

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use stepsim_bring::imports::table::FormatTable;
-use stepsim_bring::imports::{Beside, Invocation, Status, syntax, translate};
+use stepsim_bring::imports::{Beside, Counts, Invocation, Status, syntax, translate, unpacked};
 use stepsim_spec::{WorkloadSpec, catalog, json as raw};
 
 /// A workload in which every part has what it must have.
@@ -183,4 +183,70 @@ fn recomputation_is_put_together_from_its_arguments() {
     for (arguments, recompute) in rows {
         assert_eq!(of(&arguments), recompute, "{arguments}");
     }
+}
+
+/// The programs of a job, as the script that it holds starts them.
+#[test]
+fn a_job_is_the_script_that_it_holds() {
+    let counts = Some(Counts { nodes: 2, devices_per_node: 8 });
+    let started = |text: &str| {
+        let typed = Invocation { file: "job.yaml".into(), counts, ..Invocation::default() };
+        let programs = syntax::shell::programs(&unpacked(text), &typed).unwrap();
+        let trains = |words: &&Vec<String>| words.iter().any(|word| word == "t.py");
+        programs.iter().find(trains).map(|words| words.join(" ")).unwrap_or_default()
+    };
+    for (job, line) in [
+        (
+            "resources:\n  accelerators: H100:8\nenvs:\n  SIZE: 8B\nsetup: pip install x\nrun: |\n  torchrun --nnodes $SKYPILOT_NUM_NODES t.py --size $SIZE\n",
+            "torchrun --nnodes 2 t.py --size 8B",
+        ),
+        (
+            "type: task\nnodes: 2\nenv:\n  - A=4\ncommands:\n  - pip install x\n  - torchrun --nproc_per_node=$DSTACK_GPUS_PER_NODE t.py --a $A\n",
+            "torchrun --nproc_per_node=8 t.py --a 4",
+        ),
+        (
+            "apiVersion: kubeflow.org/v1\nkind: PyTorchJob\nspec:\n  containers:\n    - name: x\n      env:\n        - name: A\n          value: \"3\"\n      command:\n        - torchrun\n        - --nnodes=2\n      args: [t.py, --a, $A, 'b c']\n",
+            "torchrun --nnodes=2 t.py --a 3 b c",
+        ),
+        (
+            "apiVersion: batch/v1\nspec:\n  command: [bash, -c, 'cd /x; python t.py --a 1']\n",
+            "python t.py --a 1",
+        ),
+        ("entrypoint: python t.py --a 1\nruntime_env:\n  env_vars: {}\n", "python t.py --a 1"),
+        ("services:\n  train:\n    image: x\n    command: torchrun t.py --a 1\n", "torchrun t.py --a 1"),
+    ] {
+        assert_eq!(started(job), line, "{job}");
+    }
+    let makefile = "GPUS ?= 4\nSIZE = 8B\nall: train\ntrain: data\n\t@echo hi\n\ttorchrun --nproc_per_node $(GPUS) t.py \\\n\t  --size $(SIZE)\nclean:\n\trm -r x\n";
+    assert_eq!(started(makefile), "torchrun --nproc_per_node 4 t.py --size 8B");
+    let platform = "name: x\ncompute:\n  gpus: 8\ncommand: composer train.py /mnt/parameters.yaml\nparameters:\n  max_seq_len: 2048\n";
+    assert_eq!(unpacked(platform), "max_seq_len: 2048\n");
+    let plain = "type: sft\nmodel:\n  name: x\nresources:\n  gpus: 8\n";
+    assert_eq!(unpacked(plain), plain);
+}
+
+/// What a script of Python says: up to its training, by its classes, and by its surroundings unasked.
+#[test]
+fn python_is_read_up_to_its_training() {
+    let read = |text: &str| {
+        let said = syntax::read(&[syntax::Syntax::Calls], text, &Invocation::default()).unwrap();
+        Value::Object(said.arguments.into_iter().collect())
+    };
+    let head = "from transformers import Trainer\n";
+    let loaded = read(&format!(
+        "{head}m, tokenizer = AutoModel.from_pretrained('a/b-7b')\nargs = SFTConfig(per_device_train_batch_size=4)\ntrainer = SFTTrainer(args=args)\ntrainer.train()\nm = AutoModel.from_pretrained('lora_model')\n"
+    ));
+    assert_eq!(loaded["model_name_or_path"], "a/b-7b");
+    let classes = read(&format!(
+        "{head}@dataclass\nclass Own:\n    batch: int = field(default=3, metadata={{'help': 'x'}})\n    path: str = None\n    def late(self):\n        batch = 9\nparser = HfArgumentParser((Own, Other))\nown, other = parser.parse_args_into_dataclasses()\nargs = TrainingArguments(per_device_train_batch_size=own.batch, deepspeed=own.path)\n"
+    ));
+    assert_eq!(classes["per_device_train_batch_size"], 3);
+    assert!(classes.get("script.defaults").is_some() && classes.get("deepspeed").is_none(), "{classes}");
+    let unasked = read(&format!(
+        "{head}n = int(os.getenv('N', '96'))\nargs = TrainingArguments(per_device_train_batch_size=n, gradient_accumulation_steps=int(os.environ.get('G', 2)))\n"
+    ));
+    assert_eq!(
+        (&unasked["per_device_train_batch_size"], &unasked["gradient_accumulation_steps"]),
+        (&json!(96), &json!(2))
+    );
 }

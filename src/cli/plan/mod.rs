@@ -208,7 +208,8 @@ fn stem(word: &str) -> String {
 /// A step that does not fit as it is stated, with what would make it fit; where a part of what was given was not read,
 /// it says that instead.
 fn proposing(plan: &RunPlan, mut failure: Failure, path: &Path) -> Failure {
-    if let Some(doubt) = plan.doubt_of_layout() {
+    let of_state = failure.message.contains("the state before the step needs");
+    if let Some(doubt) = plan.doubt_of_layout(of_state) {
         failure.message = format!("whether it fits is not known: {doubt}\nas far as it is read: {failure}");
         return failure.and("hint: say by --set what it means, or let a layout be searched: --search");
     }

@@ -15,6 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use super::condition;
+use super::expand::part;
 use super::grammar::{self, Assignment, ShellCommand, plain};
 use super::lexer::{self, Stream, Word, quoted};
 use super::marks::{is_known, open_as, opens, says_something, unset, without_marks};
@@ -22,7 +23,7 @@ use super::pattern::matches;
 use super::stubs;
 use super::sum;
 use crate::imports::files;
-use crate::imports::invocation::Counts;
+use crate::imports::invocation::{Counts, is_launcher};
 
 /// The values of a variable with their keys.
 pub(super) type Values = Vec<(String, String)>;
@@ -78,6 +79,8 @@ pub(super) struct Player {
     pub(super) used: BTreeSet<String>,
     /// Variables that nothing sets, with the values that conditions compare them with.
     pub choices: BTreeMap<String, BTreeSet<String>>,
+    /// Variables without which it ends before it runs anything.
+    pub needed: BTreeSet<String>,
     /// What each decision hangs on.
     pub decisions: Vec<String>,
     /// The decision that is taken the other way.
@@ -153,6 +156,25 @@ impl Player {
                 self.choices.entry(name.to_string()).or_default().insert(other.to_string());
             }
         }
+    }
+
+    /// Notes the empty variables of a condition that holds and ends the script before it runs anything.
+    fn needs(&mut self, is: Option<bool>, condition: &[ShellCommand], body: &[ShellCommand]) {
+        let ends = |command: &ShellCommand| match command {
+            ShellCommand::Simple { words, .. } => words.first().and_then(plain) == Some("exit"),
+            _ => false,
+        };
+        let is_started =
+            self.programs.iter().flatten().any(|word| word.ends_with(".py") || is_launcher(word));
+        if is != Some(true) || is_started || !body.iter().any(ends) {
+            return;
+        }
+        let empty = |name: &&String| {
+            let values = self.variables.get(*name).map_or(&[][..], Vec::as_slice);
+            values.iter().all(|(_, value)| without_marks(value).is_empty())
+        };
+        let named = grammar::variables(condition);
+        self.needed.extend(named.iter().filter(empty).cloned());
     }
 
     /// Whether a condition counts as one that holds.
@@ -244,6 +266,7 @@ impl Player {
                 for (condition, body) in branches {
                     self.hangs.clear();
                     let is = self.play(condition);
+                    self.needs(is, condition, body);
                     if self.decide(is) {
                         return self.play(body);
                     }
@@ -421,7 +444,9 @@ impl Player {
                 _ => self.words_of_test(word),
             })
             .collect();
-        let verdict = condition::holds(&words, &|name| self.is_set(name));
+        let is_there =
+            |path: &str| self.files.contains_key(path) || files::beside(&self.folder, path).is_some();
+        let verdict = condition::holds(&words, &|name| self.is_set(name), &is_there);
         verdict.compared.iter().for_each(|(left, right)| self.asks(left, right));
         self.hangs.extend(verdict.unset);
         if verdict.is.is_none() {
@@ -570,9 +595,15 @@ impl Player {
         {
             return self.script("bash", &text, &fields[1..]);
         }
-        let known = fields.iter().all(|word| is_known(word)) && self.input.as_deref().is_none_or(is_known);
-        if let Some(text) = stubs::output(fields, self.input.as_deref(), self.counts).filter(|_| known) {
-            self.print(&text);
+        // `grep x FILE`: what stands in the file is what the program reads.
+        let file = fields.last().filter(|_| stubs::reads_a_file(program) && fields.len() > 2);
+        let text = file.filter(|_| self.input.is_none()).and_then(|path| self.file(path));
+        let asked = &fields[..fields.len() - usize::from(text.is_some())];
+        let input = text.or_else(|| self.input.clone());
+        let known = asked.iter().all(|word| is_known(word)) && input.as_deref().is_none_or(is_known);
+        if let Some(text) = stubs::output(asked, input.as_deref(), self.counts).filter(|_| known) {
+            let is_quiet = program == "grep" && asked.iter().any(|word| stubs::is_quiet(word));
+            self.print(if is_quiet { "" } else { &text });
             return if program == "grep" { Some(!text.is_empty()) } else { Some(true) };
         }
         let texts = fields.iter().map(String::as_str).chain(self.input.as_deref());
@@ -638,20 +669,19 @@ impl Player {
         let (line, rest) = split.unwrap_or((input.trim_end_matches('\n'), ""));
         self.input = Some(rest.to_string());
         let separators = self.separators();
-        let at = |c: char| separators.contains(c);
-        let line = line.trim_matches(at);
+        let line = line.trim_matches(|c: char| c.is_whitespace() && separators.contains(c));
         if let (true, [name]) = (is_array, names.as_slice()) {
-            let parts = line.split(at).filter(|part| !part.is_empty()).map(str::to_string);
-            self.variables.insert((*name).clone(), numbered(parts));
+            let parts = self.parts(line);
+            self.variables.insert((*name).clone(), numbered(parts.into_iter()));
             return Some(!input.is_empty());
         }
         let mut rest = line;
         for (i, name) in names.iter().enumerate() {
             let (value, behind) = match i + 1 == names.len() {
                 true => (rest, ""),
-                false => rest.split_once(at).unwrap_or((rest, "")),
+                false => part(rest, &separators).unwrap_or_default(),
             };
-            rest = behind.trim_start_matches(at);
+            rest = behind;
             self.put(name, value.to_string());
         }
         Some(!input.is_empty())
