@@ -27,10 +27,11 @@ mod recompute;
 mod stages;
 pub mod syntax;
 pub mod table;
+mod unanswered;
+mod unknown;
 pub mod vocabulary;
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -47,6 +48,8 @@ pub use opened::launched;
 use recognise::ArgumentNames;
 pub use recognise::{FileKind, recognise};
 pub use table::FormatTable;
+use unanswered::{left_open, unanswered, where_open};
+pub use unknown::{absent, open_programs, told_by};
 
 /// The facts beside the file.
 #[derive(Clone, Debug, Default)]
@@ -183,11 +186,12 @@ pub fn translate(format: &str, text: &str, file: &str, beside: &Beside) -> Resul
     let (mut given, mut open) = (said.arguments, said.open);
     let is_short =
         |open: &Open| open.is_variable && open.arguments.iter().any(|name| name == syntax::PROGRAM);
-    // What is not run refuses nothing, nor what is run for want of a word.
+    // What is not run refuses nothing, nor what is run for want of a word, nor a name without a value.
     let started = ArgumentNames::of_run(text, &typed);
-    if let Some((mark, why)) =
-        table.refusal(started.as_ref().unwrap_or(&names)).filter(|_| !open.iter().any(is_short))
-    {
+    let silent = given.iter().filter(|(_, value)| says_nothing(value));
+    let silent: Vec<String> = silent.map(|(name, _)| name.to_ascii_lowercase().replace('-', "_")).collect();
+    let refusal = table.refusal(started.as_ref().unwrap_or(&names), &silent);
+    if let Some((mark, why)) = refusal.filter(|_| !open.iter().any(is_short)) {
         return Err(SpecError::file(file, format!("{mark}: {why}")).allowed(table.description.clone()));
     }
     for (file, text) in &beside.more {
@@ -198,7 +202,8 @@ pub fn translate(format: &str, text: &str, file: &str, beside: &Beside) -> Resul
     }
     let of_shell = |name: &str| name == syntax::PROGRAM || name.starts_with("environment.");
     given.retain(|(name, _)| !of_shell(name) || table.rule(name).is_some());
-    let opened = opened::open(&table, &mut given, &beside.more, file);
+    let mut opened = opened::open(&table, &mut given, &beside.more, file);
+    opened.extend(opened::usual(&table, &names, &mut given, file));
     if given.iter().any(|(name, _)| name.contains("zero_optimization") || name == "zero_stage") {
         given.retain(|(name, _)| table.rule(name).is_none_or(|rule| !rule.of_file));
     }
@@ -336,62 +341,6 @@ fn refuse_sizes(table: &FormatTable, arguments: &[Argument], file: &str) -> Resu
     Err(SpecError::file(file, problem).hint(hint))
 }
 
-/// What tells whose a file of unknown software is: the modules that it imports, the names that it holds, or the
-/// programs that it runs.
-pub fn told_by(text: &str, word: &str) -> Option<String> {
-    let names = |syntax| syntax::names(&[syntax], text).unwrap_or_default();
-    let told = |how: &str, words: Vec<String>| {
-        (!words.is_empty()).then(|| format!("{how} {}", few(words.iter().map(String::as_str))))
-    };
-    let python = names(syntax::Syntax::Python);
-    let modules = python.iter().filter_map(|name| Some(name.strip_prefix('@')?.to_owned())).collect();
-    let keys = [syntax::Syntax::Yaml, syntax::Syntax::Json].into_iter().flat_map(names);
-    let keys = keys.filter(|name| !name.starts_with('=')).collect();
-    let is_script = !word.ends_with(".py");
-    let programs = programs_of(text, word).into_iter().filter(|_| is_script);
-    let mut programs: Vec<String> = programs.map(|words| invocation::program(&words)).collect();
-    programs.dedup();
-    told("imports", modules).or_else(|| told("holds", keys)).or_else(|| told("runs", programs))
-}
-
-/// The programs that a script starts a training with, each as words that say something; all that it runs where it has
-/// none of these.
-fn programs_of(text: &str, word: &str) -> Vec<Vec<String>> {
-    let all = syntax::shell::programs(text, &Invocation::of(word)).unwrap_or_default();
-    let says = |words: Vec<String>| words.into_iter().filter(|word| !word.contains('\u{2}')).collect();
-    let all: Vec<Vec<String>> =
-        all.into_iter().map(says).filter(|words: &Vec<String>| !words.is_empty()).collect();
-    let starts = |words: &&Vec<String>| {
-        words.iter().any(|word| word.ends_with(".py"))
-            || words.iter().any(|word| invocation::is_launcher(word))
-    };
-    let started: Vec<Vec<String>> = all.iter().filter(starts).cloned().collect();
-    if started.is_empty() { all } else { started }
-}
-
-/// The configurations that the programs of a script name and that are not beside it.
-pub fn absent(text: &str, word: &str) -> Vec<String> {
-    let folder = Path::new(word).parent().unwrap_or(Path::new(""));
-    let is_absent = |path: &String| opened::is_configuration(path) && files::beside(folder, path).is_none();
-    // An option of another name may say where a file is written.
-    let takes =
-        |option: &str| !option.starts_with('-') || option.contains("conf") || ["-c", "-f"].contains(&option);
-    let mut found = Vec::new();
-    for words in programs_of(text, word) {
-        for (at, word) in words.iter().enumerate() {
-            let before = at.checked_sub(1).map_or("", |at| words[at].as_str());
-            let (option, path) = word.split_once('=').unwrap_or((before, word));
-            found.extend(Some(path.to_string()).filter(|path| takes(option) && is_absent(path)));
-        }
-    }
-    found
-}
-
-/// The variables that nothing sets and that a script starts as its programs.
-pub fn open_programs(text: &str, word: &str) -> Vec<String> {
-    syntax::shell::open_programs(text, &Invocation::of(word))
-}
-
 /// The machine that the name of a recipe says: `64xh100` of `llama3_70b_pretrain_64gpu_h100_bf16_config`.
 pub fn machine_of(file: &str) -> Option<String> {
     let typed = Invocation::of(file);
@@ -425,116 +374,6 @@ pub fn translate_model(format: &str, file: &str, beside: &Beside) -> Result<Impo
 /// The software whose stack this is.
 pub fn software_of(stack: &str) -> Option<&'static str> {
     FormatTable::all().iter().find(|(_, table)| table.has_stack(stack)).map(|(format, _)| *format)
-}
-
-/// The variables that a script leaves open and that a step hangs on, each with what is asked of it; those that choose
-/// first.
-fn left_open(table: &FormatTable, mut open: Vec<Open>) -> Vec<(String, String)> {
-    let matters = |name: &&String| table.rule(name).is_some_and(|rule| rule.changes_a_step());
-    open.retain(|open| open.is_variable);
-    open.sort_by_key(|open| open.choices.len() < 2);
-    let words = open.into_iter().filter_map(|open| {
-        let arguments: Vec<String> = open
-            .arguments
-            .iter()
-            .filter(matters)
-            .map(|name| format!("--{}", name.replace('_', "-")))
-            .collect();
-        let asked = match open.choices.as_slice() {
-            [] if open.arguments.iter().any(|name| name == syntax::PROGRAM) => {
-                "without it nothing runs".to_string()
-            }
-            [] if arguments.is_empty() => return None,
-            [one] if arguments.is_empty() => format!("{one} or not"),
-            [] | [_] => arguments.join(", "),
-            choices => choices.join(" or "),
-        };
-        let words = format!("{} ({asked})", open.variable);
-        Some((open.variable, words))
-    });
-    words.collect()
-}
-
-/// Refuses a script in which arguments that a step hangs on hang on a variable that nothing sets; those that hang on
-/// what only a machine answers are doubts.
-fn unanswered(
-    table: &FormatTable,
-    open: &[Open],
-    beside: &Beside,
-    file: &str,
-) -> Result<Vec<Argument>, SpecError> {
-    let hangs_on = |open: &&Open| open.arguments.iter().any(|name| hangs(table, name, beside));
-    let unread = |name: &String| table.rule(name).is_none() && !Vocabulary::shipped().is_harmless(name);
-    let (variables, mut machine): (Vec<&Open>, Vec<&Open>) =
-        open.iter().filter(hangs_on).partition(|open| open.is_variable && !file.ends_with(".py"));
-    machine.extend(open.iter().filter(|open| !hangs_on(open) && open.arguments.iter().any(unread)));
-    let left = left_open(table, variables.into_iter().cloned().collect());
-    if !left.is_empty() {
-        let all = few(left.iter().map(|(_, words)| words.as_str()));
-        return Err(
-            SpecError::file(file, format!("hangs on what nothing sets: {all}")).hint(typed_line(&left, file))
-        );
-    }
-    let doubt = |open: &Open| {
-        let (name, value) = (few(open.arguments.iter().map(String::as_str)), open.variable.as_str().into());
-        let asks = if open.is_variable { "nothing sets" } else { "the script asks its machine" };
-        let why = format!("{asks}: {}", open.variable);
-        Argument::doubted(Doubt { name, value, why })
-    };
-    Ok(machine.into_iter().map(doubt).collect())
-}
-
-/// True if a step hangs on an argument whose value is open, and nothing beside the file says it.
-fn hangs(table: &FormatTable, name: &str, beside: &Beside) -> bool {
-    const DEVICES: [&str; 5] = ["$nodes", "$gpus_per_node", "$devices", "$job_devices", "$replica_devices"];
-    if name == syntax::PROGRAM {
-        return true;
-    }
-    let Some(rule) = table.rule(name).filter(|rule| rule.changes_a_step() && !rule.of_file) else {
-        return false;
-    };
-    rule.targets().any(|to| {
-        let of_model = to.starts_with("$model")
-            || to.starts_with("$recipe")
-            || to.starts_with("model.")
-            || to == "$component";
-        let said = (of_model && beside.model.is_some())
-            || (beside.devices.is_some() && DEVICES.contains(&to))
-            || (beside.batch.is_some() && to == "batch.global")
-            || beside
-                .stated
-                .iter()
-                .any(|path| path == to || to.strip_prefix(path.as_str()).is_some_and(|r| r.starts_with('.')));
-        // A model that is not named is asked for by itself.
-        !said && !to.starts_with("$model") && !to.starts_with("$recipe") && !table::LENGTHS.contains(&to)
-    })
-}
-
-/// The way to say what a script leaves open: a variable before it, or an option behind it.
-fn typed_line(left: &[(String, String)], file: &str) -> String {
-    let names = left.iter().map(|(name, _)| name.as_str());
-    let options: Vec<&str> = names.filter(|name| name.starts_with("--")).collect();
-    match (options.as_slice(), left) {
-        ([], [(first, _), ..]) => format!("type the line that runs it: '{first}=... {file} ...'"),
-        (options, _) => format!("type the line that runs it: '{file} {} ...'", options.join(" ... ")),
-    }
-}
-
-/// The remedy where a script leaves open what is missing.
-fn where_open(error: SpecError, file: &str, open: &[(String, String)]) -> SpecError {
-    let names_a_model = error.problem.starts_with("names a model");
-    if open.is_empty() || names_a_model {
-        return error;
-    }
-    let way_out = if file.ends_with(".py") {
-        format!(
-            "write them into a copy of it, or name the model beside it: stepsim plan {file} MODEL --on 8xh100"
-        )
-    } else {
-        typed_line(open, file)
-    };
-    let left = few(open.iter().map(|(_, words)| words.as_str()));
-    error.hint(format!("the script leaves open {left}; {way_out}"))
 }
 
 /// The first of many, and how many more there are.
@@ -626,7 +465,7 @@ impl WorkloadDraft {
             return argument(status, Vec::new(), why);
         };
         let Some(puts) = rule.puts(&value) else {
-            if !rule.no_effect && value == Value::Bool(false) && words.is_off(&name, &value) {
+            if rule.says_why_alone() && value == Value::Bool(false) && words.is_off(&name, &value) {
                 return argument(Status::NoEffect, Vec::new(), "it is off, as in what is planned");
             }
             if !rule.open.is_empty() {

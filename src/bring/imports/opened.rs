@@ -7,6 +7,7 @@ use serde_json::Value;
 use super::draft::Doubt;
 use super::files;
 use super::invocation::Invocation;
+use super::recognise::ArgumentNames;
 use super::syntax;
 use super::table::FormatTable;
 
@@ -47,6 +48,25 @@ pub(super) fn open(
         }
     }
     opened
+}
+
+/// Adds what the configuration of a program says of a step where the line that runs it does not.
+pub(super) fn usual(
+    table: &FormatTable,
+    names: &ArgumentNames,
+    given: &mut Vec<(String, Value)>,
+    file: &str,
+) -> Option<Doubt> {
+    let (_, path) = table.configurations.iter().find(|(mark, _)| names.get(mark).is_some())?;
+    let (found, text) = files::beside(Path::new(file).parent().unwrap_or(Path::new("")), path)?;
+    for (name, value) in syntax::names_and_values(&text, path)? {
+        let is_said = given.iter().any(|(other, _)| *other == name || says_the_same(table, other, &name));
+        if !is_said && table.rule(&name).is_some_and(|rule| rule.targets().next().is_some()) {
+            given.push((name, value));
+        }
+    }
+    let why = format!("read from {}", found.display());
+    Some(Doubt { name: "configuration".to_string(), value: path.as_str().into(), why })
 }
 
 /// The configurations that programs of a script are given as a word of their own (`axolotl train x.yml`), beside it:

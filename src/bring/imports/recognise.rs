@@ -98,7 +98,7 @@ fn of_json(text: &str) -> Option<FileKind> {
         () if all(&["model", "batch"]) || (all(&["base"]) && (all(&["batch"]) || all(&["model"]))) => {
             FileKind::Workload
         }
-        () if hugging_face::is_config(&value) => FileKind::HuggingFace,
+        () if hugging_face::is_config(&value) && !all(&["output_dir"]) => FileKind::HuggingFace,
         () if all(&["layers", "hidden"]) => FileKind::Model,
         () if all(&["device", "node"]) || all(&["device", "graph"]) => FileKind::Machine,
         () if all(&["attn_heads"]) || all(&["num_procs", "tensor_par"]) || all(&["mem1", "networks"]) => {
@@ -223,10 +223,15 @@ impl FormatTable {
         let is_own = own.len() >= self.least_own.max(1) || own.iter().any(|mark| mark.starts_with('@'));
         if score < self.least_marks || !(is_own || self.own.is_empty()) { 0 } else { score }
     }
-    /// The mark of a text that is no training of a language model, and the reason.
-    pub(super) fn refusal<'a>(&'a self, names: &'a ArgumentNames) -> Option<(&'a str, &'a str)> {
+    /// The mark of a text that is no training of a language model, and the reason; a name whose value says nothing is
+    /// none.
+    pub(super) fn refusal<'a>(
+        &'a self,
+        names: &'a ArgumentNames,
+        silent: &[String],
+    ) -> Option<(&'a str, &'a str)> {
         self.refuses.iter().find_map(|(mark, why)| {
-            let found = names.get(mark)?;
+            let found = names.get(mark).filter(|found| !silent.iter().any(|name| name == found))?;
             Some((found.trim_start_matches('@'), why.as_str()))
         })
     }

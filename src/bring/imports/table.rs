@@ -57,6 +57,10 @@ pub struct FormatTable {
     /// The consequences of a mark in a text, mostly a program: a piece of a workload, or quantities.
     #[serde(default)]
     pub follows: BTreeMap<String, Map<String, Value>>,
+    /// Programs whose arguments stand in a file of the software where a line leaves them out, by their marks: opened where
+    /// it is beside.
+    #[serde(default)]
+    pub configurations: BTreeMap<String, String>,
     /// Heads of nested names that may be left out: `model` of `model.num_layers`.
     #[serde(default)]
     sections: Vec<String>,
@@ -320,6 +324,11 @@ pub(super) const LENGTHS: [&str; 6] =
     ["$steps", "$samples", "$epochs", "$run_name", "$beside_words", "$tokenizer"];
 
 impl ArgumentRule {
+    /// True if nothing follows from any value of it.
+    pub fn says_why_alone(&self) -> bool {
+        !self.no_effect && self.targets().next().is_none() && self.on.is_none() && self.values.is_empty()
+    }
+
     /// True if some value of it may change a step.
     pub fn changes_a_step(&self) -> bool {
         let mut targets = self.targets().peekable();

@@ -208,10 +208,14 @@ fn stem(word: &str) -> String {
 /// A step that does not fit as it is stated, with what would make it fit; where a part of what was given was not read,
 /// it says that instead.
 fn proposing(plan: &RunPlan, mut failure: Failure, path: &Path) -> Failure {
-    let of_state = failure.message.contains("the state before the step needs");
-    if let Some(doubt) = plan.doubt_of_layout(of_state) {
+    if let Some(doubt) = plan.doubt_of_layout() {
         failure.message = format!("whether it fits is not known: {doubt}\nas far as it is read: {failure}");
         return failure.and("hint: say by --set what it means, or let a layout be searched: --search");
+    }
+    // What stands on the device before the step does not hang on how long samples are.
+    let is_state = failure.message.contains("the state before the step needs");
+    if let Some(limit) = plan.limits.first().filter(|_| !is_state) {
+        failure.message = format!("at the most that {limit}: {failure}");
     }
     let file = quoted(&path.display().to_string());
     let proposal = TerminalProgress::over("what fits", |tell| plan.proposal(tell));

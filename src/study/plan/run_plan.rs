@@ -387,15 +387,16 @@ impl RunPlan {
         assumed.into_iter().map(|field| field.origin.why.as_str()).collect()
     }
 
-    /// The words that take it into doubt that a run needs too much memory: not understood, leaving a degree open, or, but
-    /// for the state before the step, limits of what happens.
-    pub fn doubt_of_layout(&self, of_state: bool) -> Option<String> {
+    /// The words that take the layout into doubt: not understood, or leaving a degree open.
+    pub fn doubt_of_layout(&self) -> Option<String> {
         let open = self.open.iter().filter(|(_, path, _)| path.starts_with("parallelism."));
         let open = open.map(|(words, path, _)| format!("{path} is left open by {words}"));
         let unread = self.not_understood.iter().map(|words| format!("{words} is not read"));
-        let unsaid =
-            self.limits.iter().filter(|words| !of_state || words.starts_with("sequence = the model's"));
-        let all: Vec<String> = open.chain(unread).chain(unsaid.cloned()).collect();
+        let unsaid = self.limits.iter().filter(|words| words.starts_with("sequence = the model's"));
+        let is_paged = self.fields.iter().any(|field| field.origin.why.contains("= paged_"));
+        let paged =
+            is_paged.then(|| "a paged optimizer's state moves to the host where memory is full".to_owned());
+        let all: Vec<String> = open.chain(unread).chain(unsaid.cloned()).chain(paged).collect();
         let more = all.len().saturating_sub(MOST_DOUBTS);
         let rest = if more > 0 { format!("; and {more} more: --sources") } else { String::new() };
         (!all.is_empty()).then(|| all[..all.len() - more].join("; ") + &rest)

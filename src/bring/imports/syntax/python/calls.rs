@@ -29,13 +29,18 @@ fn behind_names(tokens: &[PythonToken]) -> usize {
     at.filter(|at| tokens[..*at].iter().all(is_name)).map_or(0, |at| at + 1)
 }
 
+/// The packages whose constructors are read and that a text imports, as marks: `@import_trl`.
+pub(in super::super) fn packages(text: &str) -> impl Iterator<Item = String> {
+    let package = |line: &str| {
+        let rest = line.trim_start().strip_prefix("from ").or(line.trim_start().strip_prefix("import "))?;
+        PACKAGES.iter().find(|package| rest.starts_with(*package)).map(|package| format!("@import_{package}"))
+    };
+    text.lines().filter_map(package)
+}
+
 /// True if a text imports such a package and calls a trainer or its arguments.
 pub(in super::super) fn looks_like(text: &str) -> bool {
-    let imports = |line: &str| {
-        let package = line.trim_start().strip_prefix("from ").or(line.trim_start().strip_prefix("import "));
-        package.is_some_and(|rest| PACKAGES.iter().any(|package| rest.starts_with(package)))
-    };
-    (text.contains("Trainer(") || text.contains("TrainingArguments(")) && text.lines().any(imports)
+    (text.contains("Trainer(") || text.contains("TrainingArguments(")) && packages(text).next().is_some()
 }
 
 /// The keywords of all constructors of a text, and what the script leaves open.
@@ -110,6 +115,11 @@ impl Reader<'_> {
         }
         if !self.fields.is_empty() {
             self.put(DEFAULTS, "its classes' own".into());
+        }
+        for (name, value) in self.fields.clone() {
+            if !value.is_null() {
+                self.put(&name, value);
+            }
         }
         let targets: Vec<String> = line.tokens[..at].iter().filter_map(name).collect();
         targets.iter().for_each(|target| self.scope.put(target, self.fields.clone()));

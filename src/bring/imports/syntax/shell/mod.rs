@@ -14,6 +14,7 @@ mod regular;
 pub mod slurm;
 mod stubs;
 mod sum;
+mod values;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -177,6 +178,8 @@ pub(in crate::imports) fn open_programs(text: &str, typed: &Invocation) -> Vec<S
     let (programs, _) = run(text, typed).unwrap_or_default();
     let of = |words: &Vec<String>| {
         let is_behind = |word: &String| !word.starts_with('-') || word.contains('=');
+        let named = words.iter().position(|word| word.ends_with(".py") || word == "-m");
+        let words = &words[..named.unwrap_or(words.len())];
         let launched = words.first().filter(|word| is_launcher(word)).is_some();
         let program =
             words.windows(2).find(|pair| launched && is_behind(&pair[0]) && marks::unset(&pair[1]).is_some());

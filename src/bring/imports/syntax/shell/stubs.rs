@@ -61,8 +61,8 @@ pub(super) fn output(words: &[String], input: Option<&str>, counts: Option<Count
             if options.contains(|c| !"vcqE".contains(c)) {
                 return None;
             }
-            let fits =
-                |line: &str| regular::finds(plain.first()?, line).map(|fits| fits != options.contains('v'));
+            let finds = if options.contains('E') { regular::finds } else { regular::finds_basic };
+            let fits = |line: &str| finds(plain.first()?, line).map(|fits| fits != options.contains('v'));
             let mut found = Vec::new();
             for line in input?.lines() {
                 found.extend(fits(line)?.then_some(line));
