@@ -15,7 +15,7 @@ const LINES: [&str; 4] = ["setup", "run", "commands", "entrypoint"];
 const WORDS: [&str; 3] = ["entrypoint", "command", "args"];
 /// Keys that set variables of the surroundings.
 const VARIABLES: [&str; 3] = ["env", "envs", "environment"];
-/// Keys of which a job has one beside its lines.
+/// Keys that stand beside the lines of a job.
 const MARKS: [&str; 8] = [
     "compute:",
     "apiVersion:",
@@ -112,7 +112,7 @@ fn gather(value: &Value, depth: usize, lines: &mut Vec<String>) {
     }
 }
 
-/// The line that a container runs: the words of its program and behind it those of its arguments.
+/// The line that a container runs: the words of its program, its arguments behind them.
 fn words(map: &serde_yaml_ng::Mapping) -> String {
     let all = WORDS.iter().filter_map(|key| map.get(*key)).flat_map(|value| match value {
         Value::String(text) => vec![text.clone()],

@@ -186,7 +186,7 @@ pub fn translate(format: &str, text: &str, file: &str, beside: &Beside) -> Resul
     let (mut given, mut open) = (said.arguments, said.open);
     let is_short =
         |open: &Open| open.is_variable && open.arguments.iter().any(|name| name == syntax::PROGRAM);
-    // What is not run refuses nothing, nor what is run for want of a word, nor a name without a value.
+    // Programs that are not run refuse nothing, nor those run for want of a word, nor names without a value.
     let started = ArgumentNames::of_run(text, &typed);
     let silent = given.iter().filter(|(_, value)| says_nothing(value));
     let silent: Vec<String> = silent.map(|(name, _)| name.to_ascii_lowercase().replace('-', "_")).collect();

@@ -57,8 +57,8 @@ pub struct FormatTable {
     /// The consequences of a mark in a text, mostly a program: a piece of a workload, or quantities.
     #[serde(default)]
     pub follows: BTreeMap<String, Map<String, Value>>,
-    /// Programs whose arguments stand in a file of the software where a line leaves them out, by their marks: opened where
-    /// it is beside.
+    /// Programs by their marks, with the file of the software that says what their line leaves out: opened where it is
+    /// beside.
     #[serde(default)]
     pub configurations: BTreeMap<String, String>,
     /// Heads of nested names that may be left out: `model` of `model.num_layers`.

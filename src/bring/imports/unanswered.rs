@@ -1,4 +1,4 @@
-//! What a script leaves open, and a step hangs on.
+//! Variables that a script leaves open, and that a step hangs on.
 
 use super::draft::Doubt;
 use super::syntax::{self, Open};

@@ -8,7 +8,7 @@ use super::invocation::{self, Invocation};
 use super::opened;
 use super::syntax;
 
-/// What tells whose a file of unknown software is: the modules that it imports, the names that it holds, or the
+/// The words that tell whose a file of unknown software is: the modules that it imports, the names that it holds, or the
 /// programs that it runs.
 pub fn told_by(text: &str, word: &str) -> Option<String> {
     let names = |syntax| syntax::names(&[syntax], text).unwrap_or_default();

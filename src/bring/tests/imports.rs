@@ -204,28 +204,13 @@ fn a_job_is_the_script_that_it_holds() {
     assert_eq!(unpacked(plain), plain);
 }
 
-/// What a script of Python says: up to its training, by its classes, and by its surroundings unasked.
+/// Python says as much as these arguments: up to its training, by its classes, and by its surroundings unasked.
 #[test]
 fn python_is_read_up_to_its_training() {
-    let read = |text: &str| {
-        let said = syntax::read(&[syntax::Syntax::Calls], text, &Invocation::default()).unwrap();
-        Value::Object(said.arguments.into_iter().collect())
-    };
-    let head = "from transformers import Trainer\n";
-    let loaded = read(&format!(
-        "{head}m, tokenizer = AutoModel.from_pretrained('a/b-7b')\nargs = SFTConfig(per_device_train_batch_size=4)\ntrainer = SFTTrainer(args=args)\ntrainer.train()\nm = AutoModel.from_pretrained('lora_model')\n"
-    ));
-    assert_eq!(loaded["model_name_or_path"], "a/b-7b");
-    let classes = read(&format!(
-        "{head}@dataclass\nclass Own:\n    batch: int = field(default=3, metadata={{'help': 'x'}})\n    path: str = None\n    def late(self):\n        batch = 9\nparser = HfArgumentParser((Own, Other))\nown, other = parser.parse_args_into_dataclasses()\nargs = TrainingArguments(per_device_train_batch_size=own.batch, deepspeed=own.path)\n"
-    ));
-    assert_eq!(classes["per_device_train_batch_size"], 3);
-    assert!(classes.get("script.defaults").is_some() && classes.get("deepspeed").is_none(), "{classes}");
-    let unasked = read(&format!(
-        "{head}n = int(os.getenv('N', '96'))\nargs = TrainingArguments(per_device_train_batch_size=n, gradient_accumulation_steps=int(os.environ.get('G', 2)))\n"
-    ));
-    assert_eq!(
-        (&unasked["per_device_train_batch_size"], &unasked["gradient_accumulation_steps"]),
-        (&json!(96), &json!(2))
-    );
+    let rows: Vec<(String, Value)> = serde_json::from_str(include_str!("imports-python.json")).expect("rows");
+    for (text, expected) in rows {
+        let text = format!("from transformers import Trainer\n{text}");
+        let said = syntax::read(&[syntax::Syntax::Calls], &text, &Invocation::default()).unwrap();
+        assert_eq!(Value::Object(said.arguments.into_iter().collect()), expected, "{text}");
+    }
 }

@@ -85,7 +85,7 @@ fn programs_get_the_words_that_bash_gives_them() {
 /// Numbers that look drawn, the same each time.
 struct Draw {
     last: u64,
-    /// What a statement may be, flat and with others inside, and what a variable may be.
+    /// Forms of statements, flat and with others inside, and names and values of variables.
     forms: BTreeMap<String, Vec<String>>,
 }
 
@@ -98,8 +98,7 @@ impl Draw {
         let at = self.below(self.forms[kind].len());
         self.forms[kind][at].clone()
     }
-    /// A form with a variable for each `§`, a number for each `№`, its level for each `¤` and statements of the next
-    /// for each `¶`.
+    /// A form with a variable for `§`, a number for `№`, its level for `¤`, and statements of the next for `¶`.
     fn filled(&mut self, form: &str, depth: usize) -> String {
         let mut out = String::new();
         for c in form.chars() {

@@ -164,10 +164,10 @@ pub fn programs(text: &str, typed: &Invocation) -> Result<Vec<Vec<String>>, Spec
 }
 
 /// The words of each program, and texts of files by their names.
-type Run = (Vec<Vec<String>>, BTreeMap<String, String>);
+type Played = (Vec<Vec<String>>, BTreeMap<String, String>);
 
 /// The words of the programs that a script runs, and the files that it writes.
-pub(in crate::imports) fn run(text: &str, typed: &Invocation) -> Result<Run, SpecError> {
+pub(in crate::imports) fn run(text: &str, typed: &Invocation) -> Result<Played, SpecError> {
     let commands = grammar::commands(lexer::tokens(text)?);
     let player = played(&commands, typed, &slurm::variables(text, typed.counts), None, None)?;
     Ok((player.programs, player.files))
@@ -280,7 +280,7 @@ fn apart(program: &[String]) -> Vec<String> {
     let is_shell = |word: &String| ["bash", "sh"].contains(&word.rsplit('/').next().unwrap_or_default());
     let takes_line = |word: &String| word.starts_with('-') && !word.starts_with("--") && word.ends_with('c');
     let line = program.windows(2).position(|pair| is_shell(&pair[0]) && takes_line(&pair[1]));
-    // What stands before a program says how a cluster starts it.
+    // Words before a program say how a cluster starts it.
     let is_head =
         program.first().is_some_and(|word| HEADS.contains(&word.rsplit('/').next().unwrap_or_default()));
     let starts = |word: &String| is_shell(word) || word.ends_with(".py") || is_launcher(word);
