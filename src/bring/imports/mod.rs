@@ -243,6 +243,7 @@ pub fn translate(format: &str, text: &str, file: &str, beside: &Beside) -> Resul
     arguments.extend(longest(&table, &names, &arguments, &workload, beside));
     arguments.extend(launcher(&table, &arguments, text).filter(|_| beside.devices != Some(1)));
     arguments.extend(release(&table, &workload));
+    arguments.extend(otherwise(&table, &arguments, &workload, beside));
     if !open.is_empty() {
         let open = few(open.iter().map(|(_, words)| words.as_str()));
         assumed.push(format!("nothing for what the script leaves to the line that runs it: {open}"));
@@ -294,6 +295,24 @@ fn release(table: &FormatTable, workload: &Value) -> Option<Argument> {
     let open = BTreeMap::from([("stack".to_string(), others)]);
     let is_open = open.values().all(|others| !others.is_empty());
     is_open.then(|| Argument { status: Status::Taken, open, ..Argument::doubted(doubt) })
+}
+
+/// Defaults of fields that a file does not say and that other releases have otherwise.
+fn otherwise(
+    table: &FormatTable,
+    arguments: &[Argument],
+    workload: &Value,
+    beside: &Beside,
+) -> Vec<Argument> {
+    let is_said = |path: &String| {
+        beside.stated.contains(path) || arguments.iter().any(|argument| argument.fields.contains(path))
+    };
+    let unsaid = table.otherwise.iter().filter(|(path, _)| !is_said(path));
+    let doubt = |(path, why): (&String, &String)| {
+        let value = workload.pointer(&format!("/{}", path.replace('.', "/")))?.clone();
+        Some(Argument::doubted(Doubt { name: path.clone(), value, why: why.clone() }))
+    };
+    unsaid.filter_map(doubt).collect()
 }
 
 /// The contents of a further file: one of the same software, or the configuration of DeepSpeed that its arguments

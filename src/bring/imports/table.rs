@@ -88,6 +88,9 @@ pub struct FormatTable {
     /// Where a file of names and values leaves to its launcher's configuration how weights are cut.
     #[serde(default)]
     pub(super) launcher: Option<Short>,
+    /// Fields whose defaults other releases have otherwise, and how: in doubt where a file does not say them.
+    #[serde(default)]
+    pub otherwise: BTreeMap<String, String>,
     /// The defaults of a model's parts, where a file has such a part.
     #[serde(default)]
     pub parts: Map<String, Value>,
