@@ -8,8 +8,8 @@ use super::invocation::{self, Invocation};
 use super::opened;
 use super::syntax;
 
-/// The words that tell whose a file of unknown software is: the modules that it imports, the names that it holds, or the
-/// programs that it runs.
+/// The words that tell whose a file of unknown software is: modules that it imports, names that it holds, or programs
+/// that it runs.
 pub fn told_by(text: &str, word: &str) -> Option<String> {
     let names = |syntax| syntax::names(&[syntax], text).unwrap_or_default();
     let told = |how: &str, words: Vec<String>| {
