@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::hugging_face::model_of;
-use crate::imports::{Beside, FileKind, Invocation, recognise, translate, translate_model};
+use crate::imports::{Beside, FileKind, Invocation, recognise, translate, translate_model, unpacked};
 use stepsim_spec::{Readers, SpecError, json, register};
 
 /// Sequences of a step whose description names the model alone: four million tokens in sequences of 4,096, as Llama 2
@@ -31,6 +31,7 @@ fn foreign(text: &str, file: &str) -> Result<Option<Value>, SpecError> {
         }
         _ => e,
     };
+    let text = &unpacked(text);
     match recognise(text.as_bytes()) {
         None | Some(FileKind::Workload) => Ok(None),
         Some(FileKind::Arguments(format)) => {

@@ -18,6 +18,7 @@ pub mod files;
 mod finish;
 mod fused;
 pub mod invocation;
+mod jobs;
 pub mod layers;
 pub mod named;
 mod opened;
@@ -26,10 +27,11 @@ mod recompute;
 mod stages;
 pub mod syntax;
 pub mod table;
+mod unanswered;
+mod unknown;
 pub mod vocabulary;
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -41,10 +43,13 @@ use table::ArgumentRule;
 use vocabulary::Vocabulary;
 
 pub use invocation::{Counts, Invocation};
+pub use jobs::unpacked;
 pub use opened::launched;
 use recognise::ArgumentNames;
 pub use recognise::{FileKind, recognise};
 pub use table::FormatTable;
+use unanswered::{left_open, unanswered, where_open};
+pub use unknown::{absent, open_programs, told_by};
 
 /// The facts beside the file.
 #[derive(Clone, Debug, Default)]
@@ -172,9 +177,6 @@ pub fn translate(format: &str, text: &str, file: &str, beside: &Beside) -> Resul
     let file = typed.file.as_str();
     refuse_others(format, text, file)?;
     let names = ArgumentNames::of(&table.syntax, text).unwrap_or_default();
-    if let Some((mark, why)) = table.refusal(&names) {
-        return Err(SpecError::file(file, format!("{mark}: {why}")).allowed(table.description.clone()));
-    }
     if !table.is_training(&names) {
         let marks: Vec<&str> = table.trains.iter().map(|mark| mark.trim_start_matches('@')).collect();
         return Err(SpecError::file(file, format!("is of {format} and trains nothing"))
@@ -182,6 +184,16 @@ pub fn translate(format: &str, text: &str, file: &str, beside: &Beside) -> Resul
     }
     let said = syntax::read(&table.syntax, text, &typed).map_err(|e| e.in_file(file))?;
     let (mut given, mut open) = (said.arguments, said.open);
+    let is_short =
+        |open: &Open| open.is_variable && open.arguments.iter().any(|name| name == syntax::PROGRAM);
+    // Programs that are not run refuse nothing, nor those run for want of a word, nor names without a value.
+    let started = ArgumentNames::of_run(text, &typed);
+    let silent = given.iter().filter(|(_, value)| says_nothing(value));
+    let silent: Vec<String> = silent.map(|(name, _)| name.to_ascii_lowercase().replace('-', "_")).collect();
+    let refusal = table.refusal(started.as_ref().unwrap_or(&names), &silent);
+    if let Some((mark, why)) = refusal.filter(|_| !open.iter().any(is_short)) {
+        return Err(SpecError::file(file, format!("{mark}: {why}")).allowed(table.description.clone()));
+    }
     for (file, text) in &beside.more {
         let over = beside_it(&table, text, file)?;
         given.retain(|(name, _)| over.arguments.iter().all(|(other, _)| other != name));
@@ -190,7 +202,8 @@ pub fn translate(format: &str, text: &str, file: &str, beside: &Beside) -> Resul
     }
     let of_shell = |name: &str| name == syntax::PROGRAM || name.starts_with("environment.");
     given.retain(|(name, _)| !of_shell(name) || table.rule(name).is_some());
-    let opened = opened::open(&table, &mut given, &beside.more, file);
+    let mut opened = opened::open(&table, &mut given, &beside.more, file);
+    opened.extend(opened::usual(&table, &names, &mut given, file));
     if given.iter().any(|(name, _)| name.contains("zero_optimization") || name == "zero_stage") {
         given.retain(|(name, _)| table.rule(name).is_none_or(|rule| !rule.of_file));
     }
@@ -227,9 +240,10 @@ pub fn translate(format: &str, text: &str, file: &str, beside: &Beside) -> Resul
         let (name, value) = ("adapters".to_string(), workload["training"]["adapters"]["of"].clone());
         arguments.push(Argument::doubted(Doubt { name, value, why }));
     }
-    arguments.extend(longest(&table, &arguments, &workload, beside));
+    arguments.extend(longest(&table, &names, &arguments, &workload, beside));
     arguments.extend(launcher(&table, &arguments, text).filter(|_| beside.devices != Some(1)));
     arguments.extend(release(&table, &workload));
+    arguments.extend(otherwise(&table, &arguments, &workload, beside));
     if !open.is_empty() {
         let open = few(open.iter().map(|(_, words)| words.as_str()));
         assumed.push(format!("nothing for what the script leaves to the line that runs it: {open}"));
@@ -240,16 +254,19 @@ pub fn translate(format: &str, text: &str, file: &str, beside: &Beside) -> Resul
 /// The sequence as a limit, where nothing says that samples fill it, or how long they are.
 fn longest(
     table: &FormatTable,
+    names: &ArgumentNames,
     arguments: &[Argument],
     workload: &Value,
     beside: &Beside,
 ) -> Option<Argument> {
+    let is_filled = |mark: &String| mark.starts_with('@') && names.get(mark).is_some();
     let is_length = |path: &String| path.ends_with("sequence");
     let of_model = beside.model.is_some()
         && workload.get("sequence").is_none()
         && !arguments.iter().flat_map(|a| &a.fields).chain(&beside.stated).any(is_length);
     let said = arguments.iter().map(|a| (a.name.as_str(), &a.value));
-    let why = table.short.as_ref().and_then(|short| short.why(said));
+    let short = table.short.as_ref().filter(|short| !short.unless.iter().any(is_filled));
+    let why = short.and_then(|short| short.why(said));
     let why = why.or(of_model.then_some("nothing says how long samples are"))?.to_string();
     let told = arguments.iter().any(|a| a.status == Status::Taken && !a.why.is_empty());
     let own = workload.get("sequence").or(workload.pointer("/model/sequence")).filter(|_| !of_model);
@@ -260,8 +277,9 @@ fn longest(
 
 /// How weights are cut, where a file leaves that to a configuration of its launcher.
 fn launcher(table: &FormatTable, arguments: &[Argument], text: &str) -> Option<Argument> {
-    let is_yaml = syntax::suiting(&table.syntax, text) == Some(syntax::Syntax::Yaml);
-    let rule = table.launcher.as_ref().filter(|_| is_yaml)?;
+    let syntax = syntax::suiting(&table.syntax, text);
+    let is_file = [Some(syntax::Syntax::Yaml), Some(syntax::Syntax::Json)].contains(&syntax);
+    let rule = table.launcher.as_ref().filter(|_| is_file)?;
     let why = rule.why(arguments.iter().map(|a| (a.name.as_str(), &a.value)))?.to_string();
     let (name, value) = ("launcher".to_string(), "unsaid".into());
     let open = rule.open.clone();
@@ -277,6 +295,24 @@ fn release(table: &FormatTable, workload: &Value) -> Option<Argument> {
     let open = BTreeMap::from([("stack".to_string(), others)]);
     let is_open = open.values().all(|others| !others.is_empty());
     is_open.then(|| Argument { status: Status::Taken, open, ..Argument::doubted(doubt) })
+}
+
+/// Defaults of fields that a file does not say and that other releases have otherwise.
+fn otherwise(
+    table: &FormatTable,
+    arguments: &[Argument],
+    workload: &Value,
+    beside: &Beside,
+) -> Vec<Argument> {
+    let is_said = |path: &String| {
+        beside.stated.contains(path) || arguments.iter().any(|argument| argument.fields.contains(path))
+    };
+    let unsaid = table.otherwise.iter().filter(|(path, _)| !is_said(path));
+    let doubt = |(path, why): (&String, &String)| {
+        let value = workload.pointer(&format!("/{}", path.replace('.', "/")))?.clone();
+        Some(Argument::doubted(Doubt { name: path.clone(), value, why: why.clone() }))
+    };
+    unsaid.filter_map(doubt).collect()
 }
 
 /// The contents of a further file: one of the same software, or the configuration of DeepSpeed that its arguments
@@ -324,48 +360,6 @@ fn refuse_sizes(table: &FormatTable, arguments: &[Argument], file: &str) -> Resu
     Err(SpecError::file(file, problem).hint(hint))
 }
 
-/// What tells whose a file of unknown software is: the modules that it imports, the names that it holds, or the
-/// programs that it runs.
-pub fn told_by(text: &str, word: &str) -> Option<String> {
-    let names = |syntax| syntax::names(&[syntax], text).unwrap_or_default();
-    let told = |how: &str, words: Vec<String>| {
-        (!words.is_empty()).then(|| format!("{how} {}", few(words.iter().map(String::as_str))))
-    };
-    let python = names(syntax::Syntax::Python);
-    let modules = python.iter().filter_map(|name| Some(name.strip_prefix('@')?.to_owned())).collect();
-    let keys = [syntax::Syntax::Yaml, syntax::Syntax::Json].into_iter().flat_map(names);
-    let keys = keys.filter(|name| !name.starts_with('=')).collect();
-    let is_script = !word.ends_with(".py");
-    let programs = programs_of(text, word).into_iter().filter(|_| is_script);
-    let mut programs: Vec<String> = programs.map(|words| invocation::program(&words)).collect();
-    programs.dedup();
-    told("imports", modules).or_else(|| told("holds", keys)).or_else(|| told("runs", programs))
-}
-
-/// The programs that a script starts a training with, each as words that say something; all that it runs where it has
-/// none of these.
-fn programs_of(text: &str, word: &str) -> Vec<Vec<String>> {
-    let all = syntax::shell::programs(text, &Invocation::of(word)).unwrap_or_default();
-    let says = |words: Vec<String>| words.into_iter().filter(|word| !word.contains('\u{2}')).collect();
-    let all: Vec<Vec<String>> =
-        all.into_iter().map(says).filter(|words: &Vec<String>| !words.is_empty()).collect();
-    let starts = |words: &&Vec<String>| {
-        words.iter().any(|word| word.ends_with(".py"))
-            || words.iter().any(|word| invocation::is_launcher(word))
-    };
-    let started: Vec<Vec<String>> = all.iter().filter(starts).cloned().collect();
-    if started.is_empty() { all } else { started }
-}
-
-/// The configurations that the programs of a script name and that are not beside it.
-pub fn absent(text: &str, word: &str) -> Vec<String> {
-    let folder = Path::new(word).parent().unwrap_or(Path::new(""));
-    let words = programs_of(text, word).into_iter().flatten();
-    let paths = words.map(|word| word.rsplit('=').next().unwrap_or_default().to_string());
-    let is_absent = |path: &String| opened::is_configuration(path) && files::beside(folder, path).is_none();
-    paths.filter(is_absent).collect()
-}
-
 /// The machine that the name of a recipe says: `64xh100` of `llama3_70b_pretrain_64gpu_h100_bf16_config`.
 pub fn machine_of(file: &str) -> Option<String> {
     let typed = Invocation::of(file);
@@ -399,100 +393,6 @@ pub fn translate_model(format: &str, file: &str, beside: &Beside) -> Result<Impo
 /// The software whose stack this is.
 pub fn software_of(stack: &str) -> Option<&'static str> {
     FormatTable::all().iter().find(|(_, table)| table.has_stack(stack)).map(|(format, _)| *format)
-}
-
-/// The variables that a script leaves open and that a step hangs on, each with what is asked of it; those that choose
-/// first.
-fn left_open(table: &FormatTable, mut open: Vec<Open>) -> Vec<(String, String)> {
-    let matters = |name: &&String| table.rule(name).is_some_and(|rule| rule.changes_a_step());
-    open.retain(|open| open.is_variable);
-    open.sort_by_key(|open| open.choices.len() < 2);
-    let words = open.into_iter().filter_map(|open| {
-        let arguments: Vec<String> = open
-            .arguments
-            .iter()
-            .filter(matters)
-            .map(|name| format!("--{}", name.replace('_', "-")))
-            .collect();
-        let asked = match open.choices.as_slice() {
-            [] if arguments.is_empty() => return None,
-            [one] if arguments.is_empty() => format!("{one} or not"),
-            [] | [_] => arguments.join(", "),
-            choices => choices.join(" or "),
-        };
-        let words = format!("{} ({asked})", open.variable);
-        Some((open.variable, words))
-    });
-    words.collect()
-}
-
-/// Refuses a script in which arguments that a step hangs on hang on a variable that nothing sets; those that hang on
-/// what only a machine answers are doubts.
-fn unanswered(
-    table: &FormatTable,
-    open: &[Open],
-    beside: &Beside,
-    file: &str,
-) -> Result<Vec<Argument>, SpecError> {
-    let hangs_on = |open: &&Open| open.arguments.iter().any(|name| hangs(table, name, beside));
-    let unread = |name: &String| table.rule(name).is_none() && !Vocabulary::shipped().is_harmless(name);
-    let (variables, mut machine): (Vec<&Open>, Vec<&Open>) =
-        open.iter().filter(hangs_on).partition(|open| open.is_variable && !file.ends_with(".py"));
-    machine.extend(open.iter().filter(|open| !hangs_on(open) && open.arguments.iter().any(unread)));
-    let left = left_open(table, variables.into_iter().cloned().collect());
-    if let Some((first, _)) = left.first() {
-        let all = few(left.iter().map(|(_, words)| words.as_str()));
-        return Err(SpecError::file(file, format!("hangs on what nothing sets: {all}"))
-            .hint(format!("type the line that runs it: '{first}=... {file} ...'")));
-    }
-    let doubt = |open: &Open| {
-        let (name, value) = (few(open.arguments.iter().map(String::as_str)), open.variable.as_str().into());
-        let asks = if open.is_variable { "nothing sets" } else { "the script asks its machine" };
-        let why = format!("{asks}: {}", open.variable);
-        Argument::doubted(Doubt { name, value, why })
-    };
-    Ok(machine.into_iter().map(doubt).collect())
-}
-
-/// True if a step hangs on an argument whose value is open, and nothing beside the file says it.
-fn hangs(table: &FormatTable, name: &str, beside: &Beside) -> bool {
-    const DEVICES: [&str; 5] = ["$nodes", "$gpus_per_node", "$devices", "$job_devices", "$replica_devices"];
-    if name == syntax::PROGRAM {
-        return true;
-    }
-    let Some(rule) = table.rule(name).filter(|rule| rule.changes_a_step() && !rule.of_file) else {
-        return false;
-    };
-    rule.targets().any(|to| {
-        let of_model = to.starts_with("$model")
-            || to.starts_with("$recipe")
-            || to.starts_with("model.")
-            || to == "$component";
-        let said = (of_model && beside.model.is_some())
-            || (beside.devices.is_some() && DEVICES.contains(&to))
-            || (beside.batch.is_some() && to == "batch.global")
-            || beside
-                .stated
-                .iter()
-                .any(|path| path == to || to.strip_prefix(path.as_str()).is_some_and(|r| r.starts_with('.')));
-        // A model that is not named is asked for by itself.
-        !said && !to.starts_with("$model") && !to.starts_with("$recipe") && !table::LENGTHS.contains(&to)
-    })
-}
-
-/// The remedy where a script leaves open what is missing.
-fn where_open(error: SpecError, file: &str, open: &[(String, String)]) -> SpecError {
-    let names_a_model = error.problem.starts_with("names a model");
-    let Some((first, _)) = open.first().filter(|_| !names_a_model) else { return error };
-    let way_out = if file.ends_with(".py") {
-        format!(
-            "write them into a copy of it, or name the model beside it: stepsim plan {file} MODEL --on 8xh100"
-        )
-    } else {
-        format!("type the line that runs it: '{first}=... {file} ...'")
-    };
-    let left = few(open.iter().map(|(_, words)| words.as_str()));
-    error.hint(format!("the script leaves open {left}; {way_out}"))
 }
 
 /// The first of many, and how many more there are.
@@ -584,6 +484,9 @@ impl WorkloadDraft {
             return argument(status, Vec::new(), why);
         };
         let Some(puts) = rule.puts(&value) else {
+            if rule.says_why_alone() && value == Value::Bool(false) && words.is_off(&name, &value) {
+                return argument(Status::NoEffect, Vec::new(), "it is off, as in what is planned");
+            }
             if !rule.open.is_empty() {
                 return Argument { open: rule.open, ..argument(Status::Taken, Vec::new(), &rule.why) };
             }

@@ -26,7 +26,8 @@ impl WorkloadDraft {
         let is_name = |name: &String| sized(name) || hub(name);
         let said: Vec<String> = NAMES.iter().filter_map(name).chain(components).filter(is_name).collect();
         // A module of recipes is called after its model; any other file as somebody likes.
-        let module = file.split_once(".py").is_some_and(|(_, behind)| !behind.contains('.'));
+        let module = self.variables.contains_key("recipe_words")
+            && file.split_once(".py").is_some_and(|(_, behind)| !behind.contains('.'));
         let unsized_yet = module && !said.iter().any(sized);
         let file = Some(hugging_face::name_of(file)).filter(|file| unsized_yet && sized(file));
         said.into_iter().chain(file).collect()

@@ -7,6 +7,7 @@ use serde_json::Value;
 use super::draft::Doubt;
 use super::files;
 use super::invocation::Invocation;
+use super::recognise::ArgumentNames;
 use super::syntax;
 use super::table::FormatTable;
 
@@ -49,19 +50,66 @@ pub(super) fn open(
     opened
 }
 
+/// Adds what the configuration of a program says of a step where the line that runs it does not.
+pub(super) fn usual(
+    table: &FormatTable,
+    names: &ArgumentNames,
+    given: &mut Vec<(String, Value)>,
+    file: &str,
+) -> Option<Doubt> {
+    let (_, path) = table.configurations.iter().find(|(mark, _)| names.get(mark).is_some())?;
+    let (found, text) = files::beside(Path::new(file).parent().unwrap_or(Path::new("")), path)?;
+    for (name, value) in syntax::names_and_values(&text, path)? {
+        let is_said = given.iter().any(|(other, _)| *other == name || says_the_same(table, other, &name));
+        if !is_said && table.rule(&name).is_some_and(|rule| rule.targets().next().is_some()) {
+            given.push((name, value));
+        }
+    }
+    let why = format!("read from {}", found.display());
+    Some(Doubt { name: "configuration".to_string(), value: path.as_str().into(), why })
+}
+
 /// The configurations that programs of a script are given as a word of their own (`axolotl train x.yml`), beside it:
-/// the file of each and its text. One with options behind it is none of these: they would be lost.
+/// the file of each and its text, which the script may have written itself. Options behind one lie over what it says.
 pub fn launched(text: &str, word: &str) -> Vec<(String, String)> {
     let typed = Invocation::of(word);
     let folder = Path::new(&typed.file).parent().unwrap_or(Path::new("")).to_path_buf();
-    let programs = syntax::shell::programs(text, &typed).unwrap_or_default();
+    let (programs, written) = syntax::shell::run(text, &typed).unwrap_or_default();
     let configuration = |words: &Vec<String>| {
         let at = words.iter().rposition(|word| is_configuration(word))?;
-        let is_bare = words[at + 1..].iter().all(|word| !word.starts_with("--") && !word.contains('='));
-        let (path, text) = files::beside(&folder, &words[at]).filter(|_| is_bare)?;
-        Some((path.display().to_string(), text))
+        let own = written.get(&words[at]).map(|text| (word.to_string(), text.clone()));
+        let beside =
+            || files::beside(&folder, &words[at]).map(|(path, text)| (path.display().to_string(), text));
+        let (path, text) = own.or_else(beside)?;
+        Some((path, over(text, &words[at + 1..])?))
     };
     programs.iter().filter_map(configuration).collect()
+}
+
+/// A configuration with options over it (`--a.b=1`, `--a-b 1`, `a.b=1`); `None` for other words, or another syntax.
+fn over(text: String, words: &[String]) -> Option<String> {
+    if words.is_empty() {
+        return Some(text);
+    }
+    let mut whole: serde_yaml_ng::Value = serde_yaml_ng::from_str(&text).ok()?;
+    let mut words = words.iter();
+    while let Some(word) = words.next() {
+        let option = word.strip_prefix("--");
+        let (name, value) = match word.split_once('=') {
+            Some((name, value)) => (name.trim_start_matches("--"), value.to_owned()),
+            None => (option?, words.next()?.clone()),
+        };
+        let name = name.replace('-', "_");
+        let mut at = &mut whole;
+        for part in name.split('.') {
+            at = at
+                .as_mapping_mut()?
+                .entry(part.into())
+                .or_insert_with(|| serde_yaml_ng::Mapping::new().into());
+        }
+        *at = serde_yaml_ng::from_str(&value).unwrap_or_else(|_| value.clone().into());
+    }
+    serde_yaml_ng::to_string(&whole).ok()
 }
 
 /// True if a word is called like a configuration that a program is given.

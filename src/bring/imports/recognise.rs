@@ -8,7 +8,8 @@ use std::sync::LazyLock;
 
 use serde::Deserialize;
 
-use super::syntax::{Syntax, names, suiting};
+use super::invocation::Invocation;
+use super::syntax::{Syntax, names, shell, suiting};
 use super::table::FormatTable;
 use crate::hugging_face;
 use stepsim_spec::glob::fits;
@@ -97,7 +98,7 @@ fn of_json(text: &str) -> Option<FileKind> {
         () if all(&["model", "batch"]) || (all(&["base"]) && (all(&["batch"]) || all(&["model"]))) => {
             FileKind::Workload
         }
-        () if hugging_face::is_config(&value) => FileKind::HuggingFace,
+        () if hugging_face::is_config(&value) && !all(&["output_dir"]) => FileKind::HuggingFace,
         () if all(&["layers", "hidden"]) => FileKind::Model,
         () if all(&["device", "node"]) || all(&["device", "graph"]) => FileKind::Machine,
         () if all(&["attn_heads"]) || all(&["num_procs", "tensor_par"]) || all(&["mem1", "networks"]) => {
@@ -188,8 +189,15 @@ impl ArgumentNames {
         let in_order = names(syntaxes, text)?;
         Some(ArgumentNames { all: in_order.iter().cloned().collect(), in_order })
     }
+    /// Those of the programs that a script of a shell runs, as it is typed; `None` for another text.
+    pub fn of_run(text: &str, typed: &Invocation) -> Option<ArgumentNames> {
+        suiting(&[Syntax::Shell], text)?;
+        let programs = shell::programs(text, typed).ok().filter(|programs| !programs.is_empty())?;
+        let words = programs.into_iter().flatten().collect::<Vec<String>>().join(" ");
+        ArgumentNames::of(&[Syntax::Shell], &format!("#!/bin/sh\n{words}"))
+    }
     /// The name that a mark means, the first where it is a pattern.
-    fn get(&self, mark: &str) -> Option<&str> {
+    pub fn get(&self, mark: &str) -> Option<&str> {
         match mark.contains('*') {
             true => self.in_order.iter().find(|name| fits(mark, name)),
             false => self.all.get(mark),
@@ -215,10 +223,15 @@ impl FormatTable {
         let is_own = own.len() >= self.least_own.max(1) || own.iter().any(|mark| mark.starts_with('@'));
         if score < self.least_marks || !(is_own || self.own.is_empty()) { 0 } else { score }
     }
-    /// The mark of a text that is no training of a language model, and the reason.
-    pub(super) fn refusal<'a>(&'a self, names: &'a ArgumentNames) -> Option<(&'a str, &'a str)> {
+    /// The mark of a text that is no training of a language model, and the reason; a name whose value says nothing is
+    /// none.
+    pub(super) fn refusal<'a>(
+        &'a self,
+        names: &'a ArgumentNames,
+        silent: &[String],
+    ) -> Option<(&'a str, &'a str)> {
         self.refuses.iter().find_map(|(mark, why)| {
-            let found = names.get(mark)?;
+            let found = names.get(mark).filter(|found| !silent.iter().any(|name| name == found))?;
             Some((found.trim_start_matches('@'), why.as_str()))
         })
     }

@@ -57,6 +57,10 @@ pub struct FormatTable {
     /// The consequences of a mark in a text, mostly a program: a piece of a workload, or quantities.
     #[serde(default)]
     pub follows: BTreeMap<String, Map<String, Value>>,
+    /// Programs by their marks, with the file of the software that says what their line leaves out: opened where it is
+    /// beside.
+    #[serde(default)]
+    pub configurations: BTreeMap<String, String>,
     /// Heads of nested names that may be left out: `model` of `model.num_layers`.
     #[serde(default)]
     sections: Vec<String>,
@@ -84,6 +88,9 @@ pub struct FormatTable {
     /// Where a file of names and values leaves to its launcher's configuration how weights are cut.
     #[serde(default)]
     pub(super) launcher: Option<Short>,
+    /// Fields whose defaults other releases have otherwise, and how: in doubt where a file does not say them.
+    #[serde(default)]
+    pub otherwise: BTreeMap<String, String>,
     /// The defaults of a model's parts, where a file has such a part.
     #[serde(default)]
     pub parts: Map<String, Value>,
@@ -99,8 +106,8 @@ pub struct FormatTable {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Short {
-    /// Names, or `name=value`.
-    unless: Vec<String>,
+    /// Names, `name=value`, or `@` and a program that a text names.
+    pub unless: Vec<String>,
     /// The meaning of the sequence then.
     why: String,
     /// Fields that are open then.
@@ -320,6 +327,11 @@ pub(super) const LENGTHS: [&str; 6] =
     ["$steps", "$samples", "$epochs", "$run_name", "$beside_words", "$tokenizer"];
 
 impl ArgumentRule {
+    /// True if nothing follows from any value of it.
+    pub fn says_why_alone(&self) -> bool {
+        !self.no_effect && self.targets().next().is_none() && self.on.is_none() && self.values.is_empty()
+    }
+
     /// True if some value of it may change a step.
     pub fn changes_a_step(&self) -> bool {
         let mut targets = self.targets().peekable();

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use stepsim_bring::imports::table::FormatTable;
-use stepsim_bring::imports::{Beside, Invocation, Status, syntax, translate};
+use stepsim_bring::imports::{Beside, Counts, Invocation, Status, syntax, translate, unpacked};
 use stepsim_spec::{WorkloadSpec, catalog, json as raw};
 
 /// A workload in which every part has what it must have.
@@ -182,5 +182,35 @@ fn recomputation_is_put_together_from_its_arguments() {
         serde_json::from_str(include_str!("imports-recomputation.json")).expect("rows");
     for (arguments, recompute) in rows {
         assert_eq!(of(&arguments), recompute, "{arguments}");
+    }
+}
+
+/// The programs of a job, as the script that it holds starts them.
+#[test]
+fn a_job_is_the_script_that_it_holds() {
+    let counts = Some(Counts { nodes: 2, devices_per_node: 8 });
+    let rows: Vec<(String, String)> = serde_json::from_str(include_str!("imports-jobs.json")).expect("rows");
+    for (job, line) in rows {
+        let typed = Invocation { file: "job.yaml".into(), counts, ..Invocation::default() };
+        let script = unpacked(&job);
+        let programs =
+            if script == job { Vec::new() } else { syntax::shell::programs(&script, &typed).unwrap() };
+        let started = programs.iter().find(|words| words.iter().any(|word| word == "t.py"));
+        assert_eq!(started.map_or(String::new(), |words| words.join(" ")), line, "{job}");
+    }
+    let platform = "compute:\n  gpus: 8\ncommand: composer train.py\nparameters:\n  max_seq_len: 2048\n";
+    assert_eq!(unpacked(platform), "max_seq_len: 2048\n");
+    let plain = "type: sft\nmodel:\n  name: x\nresources:\n  gpus: 8\n";
+    assert_eq!(unpacked(plain), plain);
+}
+
+/// Python says as much as these arguments: up to its training, by its classes, and by its surroundings unasked.
+#[test]
+fn python_is_read_up_to_its_training() {
+    let rows: Vec<(String, Value)> = serde_json::from_str(include_str!("imports-python.json")).expect("rows");
+    for (text, expected) in rows {
+        let text = format!("from transformers import Trainer\n{text}");
+        let said = syntax::read(&[syntax::Syntax::Calls], &text, &Invocation::default()).unwrap();
+        assert_eq!(Value::Object(said.arguments.into_iter().collect()), expected, "{text}");
     }
 }

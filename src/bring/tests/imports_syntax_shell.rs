@@ -1,5 +1,6 @@
 //! The words of the programs that a script runs, beside those that bash gives them.
 
+use std::collections::BTreeMap;
 use std::process::Command;
 
 use stepsim_bring::imports::Invocation;
@@ -79,4 +80,73 @@ fn programs_get_the_words_that_bash_gives_them() {
         seen += bash.len();
     }
     assert!(seen > 55, "{seen} programs");
+}
+
+/// Numbers that look drawn, the same each time.
+struct Draw {
+    last: u64,
+    /// Forms of statements, flat and with others inside, and names and values of variables.
+    forms: BTreeMap<String, Vec<String>>,
+}
+
+impl Draw {
+    fn below(&mut self, n: usize) -> usize {
+        self.last = self.last.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.last >> 33) as usize % n
+    }
+    fn of(&mut self, kind: &str) -> String {
+        let at = self.below(self.forms[kind].len());
+        self.forms[kind][at].clone()
+    }
+    /// A form with a variable for `§`, a number for `№`, its level for `¤`, and statements of the next for `¶`.
+    fn filled(&mut self, form: &str, depth: usize) -> String {
+        let mut out = String::new();
+        for c in form.chars() {
+            match c {
+                '§' => out += &self.of("names"),
+                '¤' => out += &depth.to_string(),
+                '№' => out += &self.below(9).to_string(),
+                '¶' => out += &self.statements(depth + 1),
+                c => out.push(c),
+            }
+        }
+        out
+    }
+    fn statements(&mut self, depth: usize) -> String {
+        let mut text = String::new();
+        for _ in 0..1 + self.below(3) {
+            let kind = if depth < 2 && self.below(5) == 0 { "deep" } else { "flat" };
+            let form = self.of(kind);
+            text += &(self.filled(&form, depth) + "\n");
+        }
+        text
+    }
+    /// Every variable set, some statements, and a program with all that came of them.
+    fn script(&mut self) -> String {
+        let names = self.forms["names"].clone();
+        let set: String = names.iter().map(|name| format!("{name}={}\n", self.of("values"))).collect();
+        let body: String = (0..4).map(|_| self.statements(0)).collect();
+        let words: String = names.iter().map(|name| format!(" --{name} \"${name}\"")).collect();
+        let list = "${LIST[@]} \"${LIST[@]}\" ${#LIST[@]}";
+        format!("source common.sh\n{set}LIST=(1 \"two three\")\n{body}torchrun t.py{words} {list} $A\n")
+    }
+}
+
+/// Scripts drawn from a grammar: what bash and the player start is the same, word by word.
+#[test]
+fn drawn_scripts_start_what_bash_starts() {
+    if Command::new("bash").arg("--version").output().is_err() {
+        return eprintln!("SKIPPED: no bash");
+    }
+    let tries: usize = std::env::var("STEPSIM_LAW_STEPS").ok().and_then(|n| n.parse().ok()).unwrap_or(60);
+    let forms = serde_json::from_str(include_str!("imports-syntax-shell-forms.json")).expect("forms");
+    let mut draw = Draw { last: 20_261_129, forms };
+    let mut seen = 0;
+    for _ in 0..tries {
+        let script = draw.script();
+        let (bash, ours) = (of_bash(&script, &[]), of_ours(&script, &[]));
+        assert_eq!(ours, bash, "{script}");
+        seen += bash.len();
+    }
+    assert!(seen > tries, "{seen} programs");
 }

@@ -221,6 +221,11 @@ fn proposing(plan: &RunPlan, mut failure: Failure, path: &Path) -> Failure {
         failure.message = format!("whether it fits is not known: {doubt}\nas far as it is read: {failure}");
         return failure.and("hint: say by --set what it means, or let a layout be searched: --search");
     }
+    // The state before the step does not hang on how long samples are.
+    let is_state = failure.message.contains("the state before the step needs");
+    if let Some(limit) = plan.limits.first().filter(|_| !is_state) {
+        failure.message = format!("at the most that {limit}: {failure}");
+    }
     let file = quoted(&path.display().to_string());
     let proposal = TerminalProgress::over("what fits", |tell| plan.proposal(tell));
     let hint = match proposal {

@@ -79,7 +79,7 @@ impl WorkloadSpec {
             wrong(
                 "a model with latent attention or scans".into(),
                 "models whose layers all have plain attention",
-                "adapters of latent projections and scans are not simulated",
+                "such adapters are not simulated: stepsim plan MODEL --on MACHINE --batch N trains all weights",
             );
         }
         if layers.iter().any(|l| l.moe.as_ref().is_some_and(|moe| moe.latent.is_some())) {

@@ -396,7 +396,10 @@ impl RunPlan {
         let open = open.map(|(words, path, _)| format!("{path} is left open by {words}"));
         let unread = self.not_understood.iter().map(|words| format!("{words} is not read"));
         let unsaid = self.limits.iter().filter(|words| words.starts_with("sequence = the model's"));
-        let all: Vec<String> = open.chain(unread).chain(unsaid.cloned()).collect();
+        let is_paged = self.fields.iter().any(|field| field.origin.why.contains("= paged_"));
+        let paged =
+            is_paged.then(|| "a paged optimizer's state moves to the host where memory is full".to_owned());
+        let all: Vec<String> = open.chain(unread).chain(unsaid.cloned()).chain(paged).collect();
         let more = all.len().saturating_sub(MOST_DOUBTS);
         let rest = if more > 0 { format!("; and {more} more: --sources") } else { String::new() };
         (!all.is_empty()).then(|| all[..all.len() - more].join("; ") + &rest)

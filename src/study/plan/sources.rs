@@ -9,8 +9,8 @@ use super::run_plan::{LayoutSource, RunPlan};
 use stepsim_bring::describe::{ValueClass, ValueOrigin, model_named, of_another_size};
 use stepsim_bring::hugging_face::model_of;
 use stepsim_bring::imports::{
-    Beside, Counts, FileKind, FormatTable, Invocation, absent, goes_with, launched, machine_of, recognise,
-    software_of, told_by,
+    Beside, Counts, FileKind, FormatTable, Invocation, absent, goes_with, launched, machine_of,
+    open_programs, recognise, software_of, told_by, unpacked,
 };
 use stepsim_bring::{FOREIGN, USUAL_BATCH, import, import_model};
 use stepsim_core::ids::DeviceId;
@@ -80,7 +80,7 @@ impl Request {
         let typed = Invocation::of(word);
         let text = match typed.line.filter(|_| !exists(Path::new(word))) {
             Some(line) => return of_line(word, line, parts),
-            None => text_of(word, &typed.file)?,
+            None => unpacked(&text_of(word, &typed.file)?).into_owned(),
         };
         match recognise(text.as_bytes()) {
             Some(FileKind::Workload) => parts.workload = Some(word.to_string()),
@@ -286,7 +286,15 @@ fn of_line(word: &str, line: String, parts: &mut RunParts) -> Result<(), SpecErr
             beside.push((format, part.to_owned(), text));
         }
     }
+    let known = |(file, text): (String, String)| match recognise(text.as_bytes()) {
+        Some(FileKind::Arguments(format)) => Some((format, file, text)),
+        _ => None,
+    };
     let Some(FileKind::Arguments(own)) = recognise(line.as_bytes()) else {
+        if let Some(known) = launched(&line, "").into_iter().find_map(known) {
+            parts.arguments.push(known);
+            return Ok(());
+        }
         let error =
             SpecError::file(word, "is a command line, and of no software that is known by its options");
         return Err(error.hint(match beside.first() {
@@ -315,6 +323,11 @@ fn nothing_known(word: &str, text: &str) -> SpecError {
     let holds = told_by(text, word).map_or_else(String::new, |words| format!(" (it {words})"));
     let error = SpecError::file(word, format!("is of no known kind{holds}"))
         .allowed(format!("a model (config.json), a workload, {}", known.join(", ")));
+    if let Some(variable) = open_programs(text, word).first() {
+        let problem = format!("hangs on what nothing sets: {variable} (the program that it starts)");
+        return SpecError::file(word, problem)
+            .hint(format!("type the line that runs it: '{variable}=... {word} ...'"));
+    }
     match absent(text, word).first() {
         Some(path) => error
             .hint(format!("its configuration {path} is not beside it: stepsim plan THAT_FILE --on 64xh100")),

@@ -116,8 +116,12 @@ pub(super) fn names(syntaxes: &[Syntax], text: &str) -> Option<Vec<String>> {
         Syntax::Shell => shell::names(text),
         _ => {
             let said = read(syntaxes, text, &Invocation::default()).ok()?;
+            let packages =
+                python::calls::packages(text).filter(|_| suiting(syntaxes, text) == Some(Syntax::Calls));
             let value = |value: &Value| value.as_str().map(|text| format!("={text}"));
-            said.arguments.into_iter().flat_map(|(name, said)| [Some(name), value(&said)]).flatten().collect()
+            let said =
+                said.arguments.into_iter().flat_map(|(name, said)| [Some(name), value(&said)]).flatten();
+            said.chain(packages).collect()
         }
     };
     Some(names.into_iter().map(|name| name.to_ascii_lowercase().replace('-', "_")).collect())

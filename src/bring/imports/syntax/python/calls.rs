@@ -1,7 +1,7 @@
 //! A script that trains with transformers' Trainer or TRL: the keywords of the constructors that it calls, as the
 //! arguments that a command line would have. Nothing is executed; of a name that is set twice the last value counts.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
@@ -17,13 +17,30 @@ const PACKAGES: [&str; 4] = ["transformers", "trl", "peft", "unsloth"];
 /// Before the keywords of adapters, whose names are short: `r`, `bias`.
 const ADAPTER: &str = "lora_config";
 
+/// Says that values are what a script takes where the line that runs it says nothing.
+const DEFAULTS: &str = "script.defaults";
+/// Parsers that give the fields of classes.
+const PARSERS: [&str; 3] = ["parse_args_into_dataclasses", "parse_args_and_config", "parse_dict"];
+
+/// Where the value begins in `model, tokenizer = load(...)`; 0 in other lines.
+fn behind_names(tokens: &[PythonToken]) -> usize {
+    let at = tokens.iter().position(|token| *token == PythonToken::Sign('='));
+    let is_name = |token: &PythonToken| matches!(token, PythonToken::Name(_) | PythonToken::Sign(','));
+    at.filter(|at| tokens[..*at].iter().all(is_name)).map_or(0, |at| at + 1)
+}
+
+/// The packages whose constructors are read and that a text imports, as marks: `@import_trl`.
+pub(in super::super) fn packages(text: &str) -> impl Iterator<Item = String> {
+    let package = |line: &str| {
+        let rest = line.trim_start().strip_prefix("from ").or(line.trim_start().strip_prefix("import "))?;
+        PACKAGES.iter().find(|package| rest.starts_with(*package)).map(|package| format!("@import_{package}"))
+    };
+    text.lines().filter_map(package)
+}
+
 /// True if a text imports such a package and calls a trainer or its arguments.
 pub(in super::super) fn looks_like(text: &str) -> bool {
-    let imports = |line: &str| {
-        let package = line.trim_start().strip_prefix("from ").or(line.trim_start().strip_prefix("import "));
-        package.is_some_and(|rest| PACKAGES.iter().any(|package| rest.starts_with(package)))
-    };
-    (text.contains("Trainer(") || text.contains("TrainingArguments(")) && text.lines().any(imports)
+    (text.contains("Trainer(") || text.contains("TrainingArguments(")) && packages(text).next().is_some()
 }
 
 /// The keywords of all constructors of a text, and what the script leaves open.
@@ -34,11 +51,18 @@ pub(in super::super) fn read(text: &str) -> Result<TextStatements, SpecError> {
     let (library, module) = (Library::default(), Module::default());
     let mut reader = Reader {
         library: &library,
+        trained: false,
         scope: Scope::new(&library, &module, BTreeMap::new(), 0),
         flags: Vec::new(),
+        class: None,
+        nones: BTreeSet::new(),
+        fields: Entries::new(),
         said: TextStatements::default(),
     };
     for line in lines(text).iter().take_while(|_| !library.is_spent()) {
+        if reader.trained {
+            break;
+        }
         reader.line(line);
     }
     library.check().map(|()| reader.said)
@@ -46,15 +70,80 @@ pub(in super::super) fn read(text: &str) -> Result<TextStatements, SpecError> {
 
 struct Reader<'a> {
     library: &'a Library,
+    /// True behind the call that trains: what is loaded then is used.
+    trained: bool,
     scope: Scope<'a>,
     /// Options of an argument parser with what they are unasked.
     flags: Vec<(String, Value)>,
+    /// The class whose body is read, and its depth.
+    class: Option<(String, usize)>,
+    /// Variables that are `None`.
+    nones: BTreeSet<String>,
+    /// Fields of all classes with what they are unasked.
+    fields: Entries,
     said: TextStatements,
 }
 
 impl Reader<'_> {
+    /// `batch: int = field(default=4)` of a class: what its parser or its constructor gives unasked.
+    fn field(&mut self, class: &str, target: &str, value: &PythonExpression) {
+        let usual = match value {
+            PythonExpression::Call { path, arguments } if path.ends_with("ield") => {
+                let usual = arguments.iter().find(|(name, _)| name.as_deref() == Some("default"));
+                usual.map_or(&PythonExpression::Value(Value::Null), |(_, usual)| usual)
+            }
+            value => value,
+        };
+        let entries = self.value(usual);
+        self.fields.retain(|(name, _)| name != target);
+        self.fields.extend(single(entries.clone()).map(|value| (target.to_string(), value)));
+        self.scope.put(&format!("{class}.{target}"), entries);
+    }
+
+    /// `a, b = parser.parse_args_into_dataclasses()`: each may have any field.
+    fn parsed(&mut self, line: &PythonLine) -> bool {
+        let name = |token: &PythonToken| match token {
+            PythonToken::Name(name) => Some(name.clone()),
+            _ => None,
+        };
+        let names: Vec<String> = line.tokens.iter().filter_map(name).collect();
+        let Some(at) = line.tokens.iter().position(|token| *token == PythonToken::Sign('=')) else {
+            return false;
+        };
+        if !names.iter().any(|name| PARSERS.contains(&name.as_str())) {
+            return false;
+        }
+        if !self.fields.is_empty() {
+            self.put(DEFAULTS, "its classes' own".into());
+        }
+        for (name, value) in self.fields.clone() {
+            if !value.is_null() {
+                self.put(&name, value);
+            }
+        }
+        let targets: Vec<String> = line.tokens[..at].iter().filter_map(name).collect();
+        targets.iter().for_each(|target| self.scope.put(target, self.fields.clone()));
+        true
+    }
+
     fn line(&mut self, line: &PythonLine) {
+        self.class = self.class.take().filter(|(_, indent)| line.indent > *indent);
+        if let [PythonToken::Name(word), PythonToken::Name(name), ..] = line.tokens.as_slice()
+            && word == "class"
+        {
+            self.class = Some((name.clone(), line.indent));
+            return;
+        }
+        if let (Some((class, _)), Some((target, value))) = (self.class.clone(), assignment(&line.tokens))
+            && !target.contains('.')
+        {
+            return self.field(&class, &target, &value);
+        }
+        if self.parsed(line) {
+            return;
+        }
         if let Some(function) = function(line) {
+            self.class = None;
             for (name, usual) in function.parameters {
                 if let Some(usual) = usual {
                     self.scope.put(&name, self.scope.entries(&usual));
@@ -65,10 +154,17 @@ impl Reader<'_> {
         let returns = matches!(line.tokens.first(), Some(PythonToken::Name(word)) if word == "return");
         let (target, value) = match assignment(&line.tokens) {
             Some((target, value)) => (Some(target), value),
-            None => (None, expression(&line.tokens[usize::from(returns)..])),
+            None => (
+                None,
+                expression(&line.tokens[usize::max(usize::from(returns), behind_names(&line.tokens))..]),
+            ),
         };
         self.calls(&value);
         let Some(target) = target else { return };
+        match value == PythonExpression::Value(Value::Null) {
+            true => drop(self.nones.insert(target.clone())),
+            false => drop(self.nones.remove(&target)),
+        }
         let is_parsed = matches!(&value, PythonExpression::Call { path, .. } if path.ends_with("parse_args"));
         let entries = if is_parsed { self.flags.clone() } else { self.value(&value) };
         self.scope.put(&target, entries);
@@ -80,13 +176,14 @@ impl Reader<'_> {
         arguments.iter().for_each(|(_, value)| self.calls(value));
         let (of, name) = path.rsplit_once('.').unwrap_or(("", path));
         match name {
+            "train" if of.to_lowercase().contains("trainer") => self.trained = true,
             "add_argument" => self.flag(arguments),
             "gradient_checkpointing_enable" => self.put("gradient_checkpointing", true.into()),
             "get_peft_model" | "LoraConfig" => {
                 self.put("use_peft", true.into());
                 self.keywords(name, ADAPTER, arguments);
             }
-            "from_pretrained" if of.contains("Model") || of.contains("LM") => {
+            "from_pretrained" if ["Model", "LM", "For"].iter().any(|part| of.contains(part)) => {
                 if let Some((None, model)) = arguments.first() {
                     self.keyword("model_name_or_path", model);
                 }
@@ -131,6 +228,7 @@ impl Reader<'_> {
         match (found, value) {
             (Some(Value::String(text)), _) if text.contains('{') => self.open(name, &text),
             (Some(found), _) => self.put(name, found),
+            (None, PythonExpression::Path(path)) if self.is_none(path) => {}
             // A model that is an object was made by a call of its own.
             (None, PythonExpression::Path(_)) if name == "model" => {}
             (None, PythonExpression::Path(path) | PythonExpression::Call { path, .. }) => {
@@ -141,12 +239,22 @@ impl Reader<'_> {
         }
     }
 
+    /// True for a variable that is `None`, or a part of a parsed class that is so unasked.
+    fn is_none(&self, path: &str) -> bool {
+        if self.nones.contains(path) {
+            return true;
+        }
+        let last = path.rsplit_once('.').map(|(_, last)| last);
+        last.is_some_and(|last| self.fields.iter().any(|(name, value)| name == last && value.is_null()))
+    }
+
     /// The value of an expression; nothing is known of the result of a function, but of a question about the device.
     fn value(&self, value: &PythonExpression) -> Entries {
         let PythonExpression::Call { path, .. } = value else { return self.scope.entries(value) };
         match path.rsplit('.').next().unwrap_or_default() {
             "is_bf16_supported" | "is_bfloat16_supported" => vec![(String::new(), true.into())],
             "int" | "float" | "str" | "dict" => self.scope.entries(value),
+            "getenv" | "get" if path.contains("env") => self.scope.entries(value),
             name if name.starts_with(|c: char| c.is_lowercase()) => vec![(String::new(), Value::Null)],
             _ => self.scope.entries(value),
         }

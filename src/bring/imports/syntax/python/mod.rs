@@ -41,6 +41,11 @@ pub(super) fn read(text: &str, file: &str, function: Option<&str>) -> Result<Ent
     let name = match (function, names.as_slice()) {
         (Some(name), _) => name,
         (None, [name]) => *name,
+        (None, []) => {
+            return Err(SpecError::at("", "holds no function that makes a configuration")
+                .allowed("a function that sets a configuration's parts, or calls their constructors")
+                .hint("give the script that starts the training, or a model by its name"));
+        }
         (None, names) => {
             let usual = names.iter().find(|name| name.contains("pretrain")).or(names.first());
             return Err(SpecError::at("", format!("holds {} recipes: which?", names.len()))
@@ -60,7 +65,14 @@ pub(super) fn read(text: &str, file: &str, function: Option<&str>) -> Result<Ent
 /// The names of all arguments, and behind `@` the modules that the text takes in, and `recipe.py` where it has one.
 pub(super) fn names(text: &str) -> Vec<String> {
     let mut names: Vec<String> = all(text).into_iter().map(|(name, _)| name).collect();
-    names.extend(names.contains(&"recipe".to_string()).then(|| "@recipe.py".to_string()));
+    let module = module(&tokens::lines(text));
+    let alone = Library::default();
+    let is_recipe = |function: &&Function| {
+        let made = arguments(&alone, &module, function);
+        let recipe = made.iter().find(|(name, _)| name == "recipe").and_then(|(_, value)| value.as_str());
+        function.is_alone() && recipe.is_some_and(is_called_so)
+    };
+    names.extend(module.functions.iter().find(is_recipe).map(|_| "@recipe.py".to_string()));
     let taken_in =
         text.lines().filter_map(|line| line.strip_prefix("from ").or(line.strip_prefix("import ")));
     names.extend(taken_in.filter_map(|rest| Some(format!("@{}", rest.split_whitespace().next()?))));
@@ -78,7 +90,9 @@ pub(super) fn all(text: &str) -> Entries {
 fn recipes<'a>(alone: &Library, module: &'a Module) -> Vec<&'a str> {
     let makes = |function: &&Function| {
         let own = of_name(&function.name).len() + 1;
-        !function.name.starts_with('_') && arguments(alone, module, function).len() > own
+        !function.name.starts_with('_')
+            && function.is_alone()
+            && arguments(alone, module, function).len() > own
     };
     module.functions.iter().filter(makes).map(|function| function.name.as_str()).collect()
 }
@@ -96,14 +110,16 @@ fn arguments(library: &Library, module: &Module, function: &Function) -> Entries
             _ => made.push((path, value)),
         }
     }
-    if recipe.ends_with(RECIPE)
-        || recipe.ends_with("_recipe")
-        || made.iter().any(|(path, _)| path.contains('.'))
-    {
+    if is_called_so(&recipe) || made.iter().any(|(path, _)| path.contains('.')) {
         entries.push(("recipe".into(), recipe.into()));
     }
     entries.extend(made);
     entries
+}
+
+/// True for a name that recipes have.
+fn is_called_so(name: &str) -> bool {
+    name.ends_with(RECIPE) || name.ends_with("_recipe")
 }
 
 /// The facts in a recipe's name: `llama3_70b_pretrain_64gpu_h100_bf16_config`.

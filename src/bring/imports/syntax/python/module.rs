@@ -25,6 +25,13 @@ pub(super) struct Function {
     pub body: Vec<PythonLine>,
 }
 
+impl Function {
+    /// True if it can be called without arguments.
+    pub fn is_alone(&self) -> bool {
+        self.parameters.iter().all(|(_, usual)| usual.is_some())
+    }
+}
+
 /// A text: its functions, and the constants beside them.
 #[derive(Debug, Default)]
 pub(super) struct Module {

@@ -350,9 +350,18 @@ impl<'a> Scope<'a> {
         {
             return self.path(&format!("{of}.{name}"));
         }
+        if ["os.getenv", "getenv", "os.environ.get", "environ.get"].contains(&path) {
+            let usual = arguments.get(1).map(|(_, usual)| self.entries(usual));
+            return usual.unwrap_or_else(|| vec![(String::new(), Value::Null)]);
+        }
         let mut entries = Entries::new();
         let first = arguments.first().filter(|(name, _)| name.is_none());
-        let whole = first.map(|(_, value)| self.entries(value)).unwrap_or_default();
+        let mut whole = first.map(|(_, value)| self.entries(value)).unwrap_or_default();
+        if let ("int" | "float", Some((_, value))) = (path, whole.first_mut())
+            && let Some(number) = value.as_str().and_then(|text| text.trim().parse::<f64>().ok())
+        {
+            *value = stepsim_spec::json::whole(number);
+        }
         put(&mut entries, "", whole);
         // The family of a registry stands in its package alone.
         if let Some(import) = self.module.imports.get(path).filter(|_| path == REGISTRY) {

@@ -1,8 +1,9 @@
-//! Conditions of a script: `[ ... ]`, `test ...` and `[[ ... ]]`. Their questions about a machine or a file have no
-//! known answer.
+//! Conditions of a script: `[ ... ]`, `test ...` and `[[ ... ]]`. Their questions about a machine have no known answer,
+//! nor those about a file that is not beside the script.
 
 use super::marks::{is_known, opens, without_marks};
 use super::pattern::matches;
+use super::regular;
 
 /// What became of a condition.
 #[derive(Default)]
@@ -16,8 +17,12 @@ pub(super) struct Verdict {
 }
 
 /// Whether the words of a condition hold.
-pub(super) fn holds(words: &[String], is_set: &dyn Fn(&str) -> bool) -> Verdict {
-    let mut condition = Condition { words, at: 0, is_set, made: Verdict::default() };
+pub(super) fn holds(
+    words: &[String],
+    is_set: &dyn Fn(&str) -> bool,
+    is_there: &dyn Fn(&str) -> bool,
+) -> Verdict {
+    let mut condition = Condition { words, at: 0, is_set, is_there, made: Verdict::default() };
     condition.made.is = condition.any();
     condition.made
 }
@@ -26,6 +31,7 @@ struct Condition<'a> {
     words: &'a [String],
     at: usize,
     is_set: &'a dyn Fn(&str) -> bool,
+    is_there: &'a dyn Fn(&str) -> bool,
     made: Verdict,
 }
 
@@ -85,6 +91,8 @@ impl Condition<'_> {
                 "-z" => is_known(&value).then(|| without_marks(&value).is_empty()),
                 "-n" => is_known(&value).then(|| !without_marks(&value).is_empty()),
                 "-v" => Some((self.is_set)(&value)),
+                // One that is not beside the script may lie where it runs.
+                "-f" | "-e" | "-s" | "-r" => (is_known(&value) && (self.is_there)(&value)).then_some(true),
                 _ => None,
             };
         }
@@ -106,7 +114,7 @@ impl Condition<'_> {
         match sign {
             "=" | "==" => Some(matches(&right, &left)),
             "!=" => Some(!matches(&right, &left)),
-            "=~" => regular(&right).map(|fits| fits(&left)),
+            "=~" => regular::finds(&right, &left),
             "-eq" => Some(numbers.map_or(left == right, |(a, b)| a == b)),
             "-ne" => Some(numbers.map_or(left != right, |(a, b)| a != b)),
             // Of what is no number, a shell complains and goes on.
@@ -119,25 +127,4 @@ impl Condition<'_> {
             _ => None,
         }
     }
-}
-
-/// A test of a text.
-type TextTest<'a> = Box<dyn Fn(&str) -> bool + 'a>;
-
-/// The test of a regular expression of the few kinds that scripts have: a text, at the begin or the end or both, and
-/// whole numbers.
-fn regular(expression: &str) -> Option<TextTest<'_>> {
-    if ["^[0-9]+$", "^[[:digit:]]+$"].contains(&expression) {
-        return Some(Box::new(|text| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit())));
-    }
-    let inner = expression.strip_prefix('^').unwrap_or(expression);
-    let inner = inner.strip_suffix('$').unwrap_or(inner);
-    let pattern = inner.replace(".*", "*");
-    if pattern.contains(['^', '$', '.', '+', '?', '[', '(', '|', '\\', '{']) {
-        return None;
-    }
-    let head = if expression.starts_with('^') { "" } else { "*" };
-    let tail = if expression.ends_with('$') { "" } else { "*" };
-    let whole = format!("{head}{pattern}{tail}");
-    Some(Box::new(move |text| matches(&whole, text)))
 }

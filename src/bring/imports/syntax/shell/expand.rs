@@ -13,6 +13,16 @@ fn collects(name: &str) -> bool {
         .any(|end| name.ends_with(end))
 }
 
+/// The first part of a text between separators, and what is behind: blanks count together, any other sign once.
+pub(super) fn part<'a>(text: &'a str, separators: &str) -> Option<(&'a str, &'a str)> {
+    let is_blank = |c: char| c.is_whitespace() && separators.contains(c);
+    let text = text.trim_start_matches(is_blank);
+    let end = text.find(|c| separators.contains(c)).unwrap_or(text.len());
+    let behind = text[end..].trim_start_matches(is_blank);
+    let sign = behind.chars().next().filter(|c| separators.contains(*c)).map_or(0, char::len_utf8);
+    (!text.is_empty()).then(|| (&text[..end], behind[sign..].trim_start_matches(is_blank)))
+}
+
 impl Player {
     /// A word as one text.
     pub(super) fn text(&mut self, word: &Word) -> String {
@@ -36,6 +46,7 @@ impl Player {
     pub(super) fn fields(&mut self, word: &Word) -> Vec<String> {
         let mut fields = Vec::new();
         let mut open: Option<String> = None;
+        let mut vanishes = false;
         for piece in word {
             let (parts, whole) = match piece {
                 WordPiece::Variable(variable, is_quoted) => {
@@ -58,6 +69,7 @@ impl Player {
                 other => (vec![self.text(&vec![other.clone()])], true),
             };
             let empty = whole && parts.is_empty();
+            vanishes |= empty;
             for (i, part) in parts.into_iter().enumerate() {
                 if i > 0 {
                     fields.extend(open.take());
@@ -69,19 +81,18 @@ impl Player {
             }
         }
         // Words of nothing but empty quotes around an array without values vanish.
-        let vanishes =
-            word.iter().any(|piece| matches!(piece, WordPiece::Variable(v, true) if v.part == Part::Each));
         fields.extend(open.filter(|field| !(field.is_empty() && vanishes)));
         fields
     }
 
     /// The parts of a text between its separators.
-    fn parts(&self, text: &str) -> Vec<String> {
-        let separators = self.separators();
-        text.split(|c: char| separators.contains(c))
-            .filter(|part| !part.is_empty())
-            .map(str::to_string)
-            .collect()
+    pub(super) fn parts(&self, text: &str) -> Vec<String> {
+        let (separators, mut parts, mut rest) = (self.separators(), Vec::new(), text);
+        while let Some((part, behind)) = part(rest, &separators) {
+            parts.push(part.to_string());
+            rest = behind;
+        }
+        parts
     }
 
     /// The values of a variable.

@@ -78,6 +78,25 @@ pub(super) fn names_set(tokens: &[ShellToken]) -> BTreeSet<String> {
     names
 }
 
+/// The variables that commands ask for, without those inside of what others print.
+pub(super) fn variables(commands: &[ShellCommand]) -> Vec<String> {
+    let of = |command: &ShellCommand| match command {
+        ShellCommand::Simple { words, .. } => {
+            let names = words.iter().flatten().filter_map(|piece| match piece {
+                WordPiece::Variable(variable, _) => Some(variable.name.clone()),
+                _ => None,
+            });
+            names.filter(|name| name.starts_with(|c: char| c.is_ascii_alphabetic())).collect()
+        }
+        ShellCommand::Not(inner) => variables(std::slice::from_ref(inner)),
+        ShellCommand::And(left, right) | ShellCommand::Or(left, right) => {
+            [left, right].into_iter().flat_map(|side| variables(std::slice::from_ref(side))).collect()
+        }
+        _ => Vec::new(),
+    };
+    commands.iter().flat_map(of).collect()
+}
+
 impl Assignment {
     /// `SIZE=$1`.
     fn is_of_the_line(&self) -> bool {

@@ -10,15 +10,17 @@ mod lexer;
 mod marks;
 mod pattern;
 mod player;
+mod regular;
 pub mod slurm;
 mod stubs;
 mod sum;
+mod values;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::super::invocation::Invocation;
+use super::super::invocation::{Invocation, is_launcher};
 use super::said::{Open, TextStatements};
 use grammar::ShellCommand;
 use marks::{below_open, is_variable, opens, says_something, written as in_words};
@@ -35,8 +37,14 @@ pub(in crate::imports) const PROGRAM: &str = "script.program";
 
 /// True if a text has arguments of this kind: a word that begins with `--`, or a program of Python.
 pub(super) fn looks_like(text: &str) -> bool {
-    text.starts_with("#!") || words(text).any(|word| word.starts_with("--") || is_python(word))
+    let first =
+        text.lines().find(|line| !line.trim().is_empty() && !line.starts_with('#')).unwrap_or_default();
+    let is_other = OTHERS.iter().any(|begin| first.starts_with(begin));
+    !is_other && (text.starts_with("#!") || words(text).any(|word| word.starts_with("--") || is_python(word)))
 }
+
+/// The first line of a text that is no script of a shell: JSON, or Python.
+const OTHERS: [&str; 5] = ["{", "[{", "import ", "from ", "\"\"\""];
 
 /// Words of a text that are in no comment.
 fn words(text: &str) -> impl Iterator<Item = &str> {
@@ -123,6 +131,11 @@ pub fn read(text: &str, typed: &Invocation) -> Result<TextStatements, SpecError>
             }
         }
     }
+    let options = options_of(text);
+    for name in std::mem::take(&mut player.needed) {
+        let asked = options.get(name.as_str()).map_or(name.clone(), |option| (*option).to_string());
+        open.entry(asked).or_default().arguments.push(PROGRAM.to_string());
+    }
     for (variable, choices) in std::mem::take(&mut player.choices) {
         open.entry(variable).or_default().choices.extend(choices);
     }
@@ -147,8 +160,32 @@ pub fn read(text: &str, typed: &Invocation) -> Result<TextStatements, SpecError>
 /// # Errors
 /// As [`read`].
 pub fn programs(text: &str, typed: &Invocation) -> Result<Vec<Vec<String>>, SpecError> {
+    Ok(run(text, typed)?.0)
+}
+
+/// The words of each program, and texts of files by their names.
+type Played = (Vec<Vec<String>>, BTreeMap<String, String>);
+
+/// The words of the programs that a script runs, and the files that it writes.
+pub(in crate::imports) fn run(text: &str, typed: &Invocation) -> Result<Played, SpecError> {
     let commands = grammar::commands(lexer::tokens(text)?);
-    Ok(played(&commands, typed, &slurm::variables(text, typed.counts), None, None)?.programs)
+    let player = played(&commands, typed, &slurm::variables(text, typed.counts), None, None)?;
+    Ok((player.programs, player.files))
+}
+
+/// The variables that nothing sets and that a script starts as its programs.
+pub(in crate::imports) fn open_programs(text: &str, typed: &Invocation) -> Vec<String> {
+    let (programs, _) = run(text, typed).unwrap_or_default();
+    let of = |words: &Vec<String>| {
+        let is_behind = |word: &String| !word.starts_with('-') || word.contains('=');
+        let named = words.iter().position(|word| word.ends_with(".py") || word == "-m");
+        let words = &words[..named.unwrap_or(words.len())];
+        let launched = words.first().filter(|word| is_launcher(word)).is_some();
+        let program =
+            words.windows(2).find(|pair| launched && is_behind(&pair[0]) && marks::unset(&pair[1]).is_some());
+        program.and_then(|pair| marks::unset(&pair[1])).map(str::to_string)
+    };
+    programs.iter().filter_map(of).collect()
 }
 
 /// A script that has been played, with a decision taken the other way, behind a play before.
@@ -191,6 +228,23 @@ fn differing(found: &Found, other: &Found) -> Vec<String> {
     names.into_iter().filter(|name| values(found, name) != values(other, name)).cloned().collect()
 }
 
+/// The options by which a script's own line sets variables: `--model) MODEL="$2"`.
+fn options_of(text: &str) -> BTreeMap<&str, &str> {
+    let mut options = BTreeMap::new();
+    let mut last = None;
+    for word in text.split_whitespace() {
+        let arm = word.strip_suffix(')').filter(|option| option.starts_with("--"));
+        let option = arm.map(|arm| arm.rsplit('|').next().unwrap_or(arm));
+        if option.is_some() {
+            last = option;
+        } else if let (Some((name, _)), Some(option)) = (word.split_once('='), last) {
+            options.entry(name).or_insert(option);
+            last = None;
+        }
+    }
+    options
+}
+
 /// The variables that the line which runs a script may set: of one that the script sets itself, in a branch that was
 /// not taken, the variable that chooses the branch is asked for.
 fn asked_for(mut open: BTreeMap<String, Open>, set: &BTreeSet<String>) -> Vec<Open> {
@@ -203,7 +257,8 @@ fn asked_for(mut open: BTreeMap<String, Open>, set: &BTreeSet<String>) -> Vec<Op
         open.entry(chooses).or_default().arguments.extend(moved);
     }
     let kept = open.into_iter().filter(|(_, open)| !open.arguments.is_empty() || !open.choices.is_empty());
-    kept.map(|(variable, open)| Open { is_variable: is_variable(&variable), variable, ..open }).collect()
+    let is_asked = |variable: &str| is_variable(variable) || variable.starts_with("--");
+    kept.map(|(variable, open)| Open { is_variable: is_asked(&variable), variable, ..open }).collect()
 }
 
 /// The names and values of the configurations that a script writes down for the program that it runs.
@@ -225,12 +280,29 @@ fn apart(program: &[String]) -> Vec<String> {
     let is_shell = |word: &String| ["bash", "sh"].contains(&word.rsplit('/').next().unwrap_or_default());
     let takes_line = |word: &String| word.starts_with('-') && !word.starts_with("--") && word.ends_with('c');
     let line = program.windows(2).position(|pair| is_shell(&pair[0]) && takes_line(&pair[1]));
-    let come_apart = |word: &String| match word.contains("--") && word.contains(char::is_whitespace) {
+    // Words before a program say how a cluster starts it.
+    let is_head =
+        program.first().is_some_and(|word| HEADS.contains(&word.rsplit('/').next().unwrap_or_default()));
+    let starts = |word: &String| is_shell(word) || word.ends_with(".py") || is_launcher(word);
+    let begin = program.iter().skip(1).position(starts).filter(|_| is_head).map_or(0, |at| at + 1);
+    // An option with a value in which blanks stand stays one: `--plugin={"a": 1}`.
+    let is_many = |word: &str| {
+        let mut parts = word.split_whitespace();
+        let first = parts.next().unwrap_or_default();
+        let has_value = first.starts_with("--") && first.contains('=');
+        word.contains("--") && parts.next().is_some_and(|next| !has_value || next.starts_with("--"))
+    };
+    let come_apart = |word: &String| match is_many(word) {
         true => word.split_whitespace().map(|word| word.trim_matches(['"', '\'']).to_string()).collect(),
         false => vec![word.clone()],
     };
-    program[..line.unwrap_or(program.len())].iter().flat_map(come_apart).collect()
+    let end = line.unwrap_or(program.len());
+    program[begin.min(end)..end].iter().flat_map(come_apart).collect()
 }
+
+/// Programs that start another one elsewhere.
+const HEADS: [&str; 8] =
+    ["srun", "mpirun", "mpiexec", "docker", "podman", "singularity", "apptainer", "nsys"];
 
 /// Adds the arguments among the words of a program.
 fn arguments(words: &[String], found: &mut Vec<(String, Vec<String>)>) {
@@ -278,7 +350,13 @@ fn scalar(text: String) -> Value {
     if !says_something(&text) || text.contains("${") {
         return below_open(&text).unwrap_or_default().into();
     }
-    if let Ok(number) = text.parse::<f64>()
+    // `32_000` is a number to Python.
+    let digits = if text.chars().all(|c| c.is_ascii_digit() || c == '_') {
+        text.replace('_', "")
+    } else {
+        text.clone()
+    };
+    if let Ok(number) = digits.parse::<f64>()
         && number.is_finite()
     {
         return stepsim_spec::json::whole(number);

@@ -22,7 +22,7 @@ use super::pattern::matches;
 use super::stubs;
 use super::sum;
 use crate::imports::files;
-use crate::imports::invocation::Counts;
+use crate::imports::invocation::{Counts, is_launcher};
 
 /// The values of a variable with their keys.
 pub(super) type Values = Vec<(String, String)>;
@@ -42,7 +42,7 @@ const PREFIXES: [&str; 8] = ["time", "nohup", "exec", "command", "sudo", "env", 
 /// Shells and others that play a script.
 const SHELLS: [&str; 5] = ["bash", "sh", "sbatch", "source", "."];
 /// The variable at whose characters a text comes apart.
-const SEPARATORS: &str = "IFS";
+pub(super) const SEPARATORS: &str = "IFS";
 
 /// How far a command leaves what it stands in.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -71,13 +71,15 @@ pub(super) struct Player {
     /// The folder of the script.
     folder: PathBuf,
     counts: Option<Counts>,
-    input: Option<String>,
+    pub(super) input: Option<String>,
     output: String,
     leaving: Option<Leave>,
     /// Variables whose values stood somewhere.
     pub(super) used: BTreeSet<String>,
     /// Variables that nothing sets, with the values that conditions compare them with.
     pub choices: BTreeMap<String, BTreeSet<String>>,
+    /// Variables without which it ends before it runs anything.
+    pub needed: BTreeSet<String>,
     /// What each decision hangs on.
     pub decisions: Vec<String>,
     /// The decision that is taken the other way.
@@ -128,24 +130,6 @@ impl Player {
         self.variables.insert(name.to_string(), vec![("0".to_string(), value)]);
     }
 
-    /// Options in variables that no program got: files that others read in hold nothing else.
-    pub fn options_left(&self) -> Vec<Vec<String>> {
-        let left = self.variables.iter().filter(|(name, _)| !self.used.contains(*name));
-        left.map(|(_, values)| values.iter().map(|(_, value)| value.clone()).collect::<Vec<String>>())
-            .filter(|values| values.iter().any(|v| v.contains("--")))
-            .collect()
-    }
-
-    /// The values of variables that are called after a model, its checkpoint or its tokenizer.
-    pub fn models_beside(&self) -> Vec<String> {
-        let about = |name: &str| ["MODEL", "CKPT", "TOKENIZER", "HF_"].iter().any(|word| name.contains(word));
-        let path = |text: &&String| {
-            text.contains('/') && !text.contains(char::is_whitespace) && says_something(text)
-        };
-        let variables = self.variables.iter().filter(|(name, _)| about(&name.to_ascii_uppercase()));
-        variables.flat_map(|(_, values)| values.iter().map(|(_, v)| v).filter(path).cloned()).collect()
-    }
-
     /// Notes what an open variable is compared with.
     fn asks(&mut self, left: &str, right: &str) {
         for (one, other) in [(left, right), (right, left)] {
@@ -153,6 +137,25 @@ impl Player {
                 self.choices.entry(name.to_string()).or_default().insert(other.to_string());
             }
         }
+    }
+
+    /// Notes the empty variables of a condition that holds and ends the script before it runs anything.
+    fn needs(&mut self, is: Option<bool>, condition: &[ShellCommand], body: &[ShellCommand]) {
+        let ends = |command: &ShellCommand| match command {
+            ShellCommand::Simple { words, .. } => words.first().and_then(plain) == Some("exit"),
+            _ => false,
+        };
+        let is_started =
+            self.programs.iter().flatten().any(|word| word.ends_with(".py") || is_launcher(word));
+        if is != Some(true) || is_started || !body.iter().any(ends) {
+            return;
+        }
+        let empty = |name: &&String| {
+            let values = self.variables.get(*name).map_or(&[][..], Vec::as_slice);
+            values.iter().all(|(_, value)| without_marks(value).is_empty())
+        };
+        let named = grammar::variables(condition);
+        self.needed.extend(named.iter().filter(empty).cloned());
     }
 
     /// Whether a condition counts as one that holds.
@@ -244,6 +247,7 @@ impl Player {
                 for (condition, body) in branches {
                     self.hangs.clear();
                     let is = self.play(condition);
+                    self.needs(is, condition, body);
                     if self.decide(is) {
                         return self.play(body);
                     }
@@ -421,7 +425,9 @@ impl Player {
                 _ => self.words_of_test(word),
             })
             .collect();
-        let verdict = condition::holds(&words, &|name| self.is_set(name));
+        let is_there =
+            |path: &str| self.files.contains_key(path) || files::beside(&self.folder, path).is_some();
+        let verdict = condition::holds(&words, &|name| self.is_set(name), &is_there);
         verdict.compared.iter().for_each(|(left, right)| self.asks(left, right));
         self.hangs.extend(verdict.unset);
         if verdict.is.is_none() {
@@ -570,9 +576,15 @@ impl Player {
         {
             return self.script("bash", &text, &fields[1..]);
         }
-        let known = fields.iter().all(|word| is_known(word)) && self.input.as_deref().is_none_or(is_known);
-        if let Some(text) = stubs::output(fields, self.input.as_deref(), self.counts).filter(|_| known) {
-            self.print(&text);
+        // `grep x FILE`: what stands in the file is what the program reads.
+        let file = fields.last().filter(|_| stubs::reads_a_file(program) && fields.len() > 2);
+        let text = file.filter(|_| self.input.is_none()).and_then(|path| self.file(path));
+        let asked = &fields[..fields.len() - usize::from(text.is_some())];
+        let input = text.or_else(|| self.input.clone());
+        let known = asked.iter().all(|word| is_known(word)) && input.as_deref().is_none_or(is_known);
+        if let Some(text) = stubs::output(asked, input.as_deref(), self.counts).filter(|_| known) {
+            let is_quiet = program == "grep" && asked.iter().any(|word| stubs::is_quiet(word));
+            self.print(if is_quiet { "" } else { &text });
             return if program == "grep" { Some(!text.is_empty()) } else { Some(true) };
         }
         let texts = fields.iter().map(String::as_str).chain(self.input.as_deref());
@@ -623,140 +635,12 @@ impl Player {
         Some(text)
     }
 
-    /// `read -r A B`: parts of a line, the last name takes what is left; `-a` makes an array of all. Without a text
-    /// nobody knows.
-    fn read(&mut self, words: &[String]) -> Option<bool> {
-        let is_array = words.iter().any(|name| name.starts_with('-') && name.ends_with('a'));
-        let names: Vec<&String> = words.iter().filter(|name| lexer::is_name(name)).collect();
-        let Some(input) = self.input.take() else {
-            names.iter().for_each(|name| self.put(name, open_as("read")));
-            return None;
-        };
-        // `-d ''` reads to the end.
-        let whole = words.iter().any(|word| word.starts_with('-') && word.ends_with('d'));
-        let split = if whole { None } else { input.split_once('\n') };
-        let (line, rest) = split.unwrap_or((input.trim_end_matches('\n'), ""));
-        self.input = Some(rest.to_string());
-        let separators = self.separators();
-        let at = |c: char| separators.contains(c);
-        let line = line.trim_matches(at);
-        if let (true, [name]) = (is_array, names.as_slice()) {
-            let parts = line.split(at).filter(|part| !part.is_empty()).map(str::to_string);
-            self.variables.insert((*name).clone(), numbered(parts));
-            return Some(!input.is_empty());
-        }
-        let mut rest = line;
-        for (i, name) in names.iter().enumerate() {
-            let (value, behind) = match i + 1 == names.len() {
-                true => (rest, ""),
-                false => rest.split_once(at).unwrap_or((rest, "")),
-            };
-            rest = behind.trim_start_matches(at);
-            self.put(name, value.to_string());
-        }
-        Some(!input.is_empty())
-    }
-
-    /// `mapfile -t LINES`.
-    fn read_lines(&mut self, words: &[String]) {
-        let input = self.input.take().unwrap_or_else(|| open_as("mapfile"));
-        if let Some(name) = words.iter().rev().find(|word| lexer::is_name(word)) {
-            self.variables.insert(name.clone(), numbered(input.lines().map(str::to_string)));
-        }
-    }
-
-    pub(super) fn separators(&self) -> String {
-        let set = self.variables.get(SEPARATORS).and_then(|values| values.first());
-        set.map_or_else(|| " \t\n".to_string(), |(_, value)| value.clone())
-    }
-
-    fn set(&mut self, set: &Assignment) {
-        let mut values: Values = match set.is_array {
-            true => self.array(&set.name, &set.values),
-            false => {
-                let key = set.key.as_ref().map_or_else(|| "0".to_string(), |key| self.key(&set.name, key));
-                vec![(key, set.values.iter().map(|word| self.text(word)).collect())]
-            }
-        };
-        // The line before the script counts where the script takes the value from its own line.
-        if let ([(_, value)], true) = (values.as_slice(), self.is_set(&set.name))
-            && unset(value).is_some()
-        {
-            return;
-        }
-        // A value that is still open is known by the name that it goes by last: `SIZE=$1`.
-        if let [(_, value)] = values.as_mut_slice()
-            && unset(value).is_some_and(|name| name.chars().all(|c| c.is_ascii_digit()))
-        {
-            *value = open_as(&set.name);
-        }
-        let before = self.variables.entry(set.name.clone()).or_default();
-        if set.is_array {
-            if !set.append {
-                before.clear();
-            }
-            let last = before.iter().filter_map(|(key, _)| key.parse::<usize>().ok()).max();
-            let mut next = last.map_or(0, |last| last + 1);
-            for (key, value) in values {
-                if key.is_empty() {
-                    before.push((next.to_string(), value));
-                    next += 1;
-                } else {
-                    next = key.parse().map_or(next, |key: usize| key.saturating_add(1));
-                    put_at(before, key, value, false);
-                }
-            }
-            return;
-        }
-        if set.key.is_none() && !set.append {
-            before.clear();
-        }
-        for (key, value) in values {
-            put_at(before, key, value, set.append);
-        }
-    }
-
-    /// The values of an array, with their keys where they have some.
-    fn array(&mut self, name: &str, words: &[Word]) -> Values {
-        let mut values = Vec::new();
-        for word in words {
-            let fields = self.fields(word);
-            let keyed =
-                matches!(word.first(), Some(lexer::WordPiece::Text(text, false)) if text.starts_with('['));
-            match fields.as_slice() {
-                [field] if keyed => match field[1..].split_once("]=") {
-                    Some((key, value)) => {
-                        let key = self.key(name, &quoted(key));
-                        values.push((key, value.to_string()));
-                    }
-                    None => values.push((String::new(), field.clone())),
-                },
-                _ => values.extend(fields.into_iter().map(|field| (String::new(), field))),
-            }
-        }
-        values
-    }
-
     pub(super) fn sum(&mut self, text: &str) -> Result<i64, String> {
         let text = self.text(&quoted(text));
         if let Some(open) = opens(&text).next() {
             return Err(open.to_string());
         }
         sum::evaluate(&text, self)
-    }
-}
-
-/// Values with their numbers.
-pub(super) fn numbered(values: impl Iterator<Item = String>) -> Values {
-    values.enumerate().map(|(i, value)| (i.to_string(), value)).collect()
-}
-
-/// Sets the value at a key, or adds to its end.
-fn put_at(values: &mut Values, key: String, value: String, append: bool) {
-    match values.iter_mut().find(|(other, _)| *other == key) {
-        Some((_, before)) if append => *before += &value,
-        Some((_, before)) => *before = value,
-        None => values.push((key, value)),
     }
 }
 

@@ -1,12 +1,18 @@
 //! The resources that a job script asks of Slurm (`#SBATCH --nodes=8`), as the variables that Slurm sets while it runs
-//! (slurm.schedmd.com/sbatch.html).
+//! (slurm.schedmd.com/sbatch.html), and those of SkyPilot, dstack and Kubeflow for the same.
 
 use crate::imports::invocation::Counts;
 
 /// Options of a job, with the variables that tell them.
 const OPTIONS: [(&[&str], &[&str]); 3] = [
-    (&["--nodes", "-N"], &["SLURM_NNODES", "SLURM_JOB_NUM_NODES"]),
-    (&["--gpus-per-node", "--gres"], &["SLURM_GPUS_PER_NODE", "SLURM_GPUS_ON_NODE"]),
+    (
+        &["--nodes", "-N"],
+        &["SLURM_NNODES", "SLURM_JOB_NUM_NODES", "SKYPILOT_NUM_NODES", "DSTACK_NODES_NUM", "PET_NNODES"],
+    ),
+    (
+        &["--gpus-per-node", "--gres"],
+        &["SLURM_GPUS_PER_NODE", "SLURM_GPUS_ON_NODE", "SKYPILOT_NUM_GPUS_PER_NODE", "DSTACK_GPUS_PER_NODE"],
+    ),
     (&["--ntasks-per-node"], &["SLURM_NTASKS_PER_NODE"]),
 ];
 
@@ -22,7 +28,8 @@ pub fn variables(text: &str, asked: Option<Counts>) -> Vec<(String, String)> {
         let Some(number) = value.rsplit(':').next().filter(|n| n.parse::<u64>().is_ok()) else { continue };
         set.extend(variables.iter().map(|variable| ((*variable).to_string(), number.to_string())));
     }
-    let is_job = text.contains("SLURM_") || !set.is_empty();
+    let of_others = ["SLURM_", "SKYPILOT_", "DSTACK_", "PET_NNODES"];
+    let is_job = of_others.iter().any(|name| text.contains(name)) || !set.is_empty();
     if let Some(Counts { nodes, devices_per_node }) = asked.filter(|_| is_job) {
         for (at, number) in [(0, nodes), (1, devices_per_node)] {
             set.retain(|(name, _)| !OPTIONS[at].1.contains(&name.as_str()));

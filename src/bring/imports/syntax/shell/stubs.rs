@@ -2,6 +2,7 @@
 
 use super::lexer::unescaped;
 use super::pattern::{matches, replaced};
+use super::regular;
 use crate::imports::invocation::Counts;
 
 /// Characters of an output at most.
@@ -56,22 +57,21 @@ pub(super) fn output(words: &[String], input: Option<&str>, counts: Option<Count
         "tr" => return translated(words, input?),
         "sed" => substituted(&plain, input?)?,
         "grep" => {
-            let (has, counts) = (|option: &str| words.iter().any(|w| w == option), plain.first()?);
-            let is_plain = counts.chars().all(|c| c.is_ascii_alphanumeric() || " _-=:/,".contains(c));
-            let found: Vec<&str> = input?.lines().filter(|line| line.contains(counts) != has("-v")).collect();
-            match words.iter().find(|w| w.starts_with('-')).map(String::as_str) {
-                _ if !is_plain => return None,
-                None | Some("-v") => lines(found),
-                Some("-c") => found.len().to_string(),
-                _ => return None,
+            let options: String = words.iter().filter_map(|word| word.strip_prefix('-')).collect();
+            if options.contains(|c| !"vcqE".contains(c)) {
+                return None;
             }
+            let finds = if options.contains('E') { regular::finds } else { regular::finds_basic };
+            let fits = |line: &str| finds(plain.first()?, line).map(|fits| fits != options.contains('v'));
+            let mut found = Vec::new();
+            for line in input?.lines() {
+                found.extend(fits(line)?.then_some(line));
+            }
+            if options.contains('c') { found.len().to_string() } else { lines(found) }
         }
         "awk" => {
-            let at: usize = text(&words[words.len().checked_sub(1)?..])
-                .strip_prefix("{print $")?
-                .strip_suffix('}')?
-                .parse()
-                .ok()?;
+            let program = text(&words[words.len().checked_sub(1)?..]).replace(' ', "");
+            let at: usize = program.strip_prefix("{print$")?.strip_suffix('}')?.parse().ok()?;
             let separator =
                 words.iter().find_map(|word| word.strip_prefix("-F")).filter(|_| words.len() == 2);
             let field = |line: &str| match separator {
@@ -79,6 +79,14 @@ pub(super) fn output(words: &[String], input: Option<&str>, counts: Option<Count
                 None => line.split_whitespace().nth(at.wrapping_sub(1)).unwrap_or_default().to_string(),
             };
             lines(input?.lines().map(field))
+        }
+        // `yq .a.b`: what stands at a place of a configuration.
+        "yq" | "jq" => {
+            let path =
+                plain.iter().find(|word| word.starts_with('.'))?.trim_start_matches('.').replace('.', "/");
+            let whole: serde_json::Value = serde_yaml_ng::from_str(input?).ok()?;
+            let value = whole.pointer(&format!("/{path}"))?;
+            value.as_str().map_or_else(|| value.to_string(), str::to_string)
         }
         "sort" if words.is_empty() => {
             let mut all: Vec<&str> = input?.lines().collect();
@@ -230,6 +238,16 @@ fn substituted(words: &[&str], input: &str) -> Option<String> {
     let is_plain = |text: &str| !text.contains(['.', '*', '[', '\\', '^', '$', '+', '?', '&', '(']);
     (is_plain(from) && is_plain(to))
         .then(|| lines(input.lines().map(|line| replaced(line, from, to, flags == "g"))))
+}
+
+/// True if a program reads the file that its last word names.
+pub(super) fn reads_a_file(program: &str) -> bool {
+    ["yq", "jq", "grep", "awk", "sed", "head", "tail", "wc", "cut", "sort"].contains(&program)
+}
+
+/// True for an option of grep by which it prints nothing: `-q`, `-qE`.
+pub(super) fn is_quiet(option: &str) -> bool {
+    option.starts_with('-') && !option.starts_with("--") && option.contains('q')
 }
 
 /// True if a name of a file fits none of these: programs whose words are no arguments of a job.
