@@ -197,7 +197,7 @@ fn reports_side_by_side() {
     let (a, b, changes) = (path("a.json"), path("b.json"), path("changes.json"));
     stepsim(&["run", "gpt2-8", "-q", "--report", &a]).success();
     stepsim(&["run", "gpt2-8", "-q", "--report", &b, "--set", "batch.global=128"]).success();
-    let table = stdout(&["diff", &a, &b, "--json", &changes]);
+    let table = stdout(&["diff", &a, &b, "--report", &changes]);
     assert!(table.starts_with("A: gpt2-8 on dgx-a100-8\nB: gpt2-8 on dgx-a100-8\n"), "{table}");
     let lines = json(Path::new(&changes));
     let step = &lines.as_array().expect("lines")[0];
@@ -271,7 +271,7 @@ machine nodes:2*4,400,1,50,3: nodes:2*4,400,1,50,3
 fn the_schemas_in_the_repository_are_up_to_date() {
     let folder = tempfile::tempdir().expect("a folder");
     let written = stdout(&["schema", "--out", folder.path().to_str().expect("UTF-8")]);
-    assert_eq!(written.lines().count(), 19);
+    assert_eq!(written.lines().count(), 20);
     for path in written.lines() {
         let name = Path::new(path).strip_prefix(folder.path()).expect("a path in the folder");
         let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join(name);
@@ -286,7 +286,7 @@ fn schemas_have_addresses_for_editors() {
     let folder = tempfile::tempdir().expect("a folder");
     let written =
         stdout(&["schema", "-o", folder.path().to_str().expect("UTF-8"), "--at", "https://example.org/"]);
-    assert_eq!(written.lines().count(), 20);
+    assert_eq!(written.lines().count(), 21);
     let read = |name: &str| -> serde_json::Value {
         serde_json::from_slice(&std::fs::read(folder.path().join(name)).expect("a file")).expect("JSON")
     };

@@ -223,7 +223,7 @@ fn sides_may_be_workloads_reports_and_profiles() {
         text.split_once("from peak to MFU").unwrap().1
     );
     folder.stepsim("run gpt2-8 -q --report r.json -o t.json.gz").ok();
-    let text = folder.stepsim("diff t.json.gz r.json --json lines.json").ok();
+    let text = folder.stepsim("diff t.json.gz r.json --report lines.json").ok();
     assert!(text.contains("profile of rank 0") && text.contains("gemm"), "{text}");
     let lines: Vec<Line> = serde_json::from_value(folder.json("lines.json")).expect("lines");
     // One and the same step, read from the timeline of rank 0 and from the report of all.

@@ -16,7 +16,7 @@ use stepsim_read::trace::{self, OutputError, RunMeta, Timeline, TimelineSummary,
 use stepsim_simulate::Simulation;
 use stepsim_simulate::behaviour::{DrawnRank, drawn};
 use stepsim_simulate::map;
-use stepsim_simulate::timeline::{doing, fit, of_run};
+use stepsim_simulate::timeline::{fit, of_run};
 
 pub use stepsim_simulate::timeline::{TimelineSelection, of_whole};
 
@@ -47,7 +47,7 @@ pub fn write_trace(
         return write_file(path, map::file(run).as_bytes()).map(|()| None);
     }
     let format = trace::TimelineFormat::of(path);
-    let doing = format.as_ref().map_or(Vec::new(), |(format, _)| doing(run, shown, *format));
+    let doing = format.as_ref().map_or(Vec::new(), |(format, _)| map::doing(run, shown, *format));
     of_run(run, meta, shown, |timeline| {
         let mut timeline = Timeline { doing: &doing, ..timeline };
         if shown.kineto {

@@ -6,6 +6,7 @@
 use crate::Simulation;
 use crate::behaviour::alike;
 use crate::page::{pass_number, step_looks};
+use crate::timeline::TimelineSelection;
 use stepsim_core::program::StreamKind;
 use stepsim_core::units::{Time, grouped};
 use stepsim_read::analysis::cause::Causes;
@@ -13,6 +14,7 @@ use stepsim_read::analysis::idle::IdleTimes;
 use stepsim_read::analysis::stalls::long_stalls;
 use stepsim_read::page::lane::{ItemStyle, Looks};
 use stepsim_read::page::map::{COLUMNS, MapRow, RankMap};
+use stepsim_read::trace::TimelineFormat;
 
 /// Rows of which every wait has its cause.
 const ALL_CAUSES: usize = 256;
@@ -73,8 +75,16 @@ fn kinds(looks: &Looks) -> Vec<(&str, &'static str)> {
     looks.map(|ItemStyle { name, colour }| (name.as_str(), *colour)).collect()
 }
 
-/// How many ranks do each thing, or wait for it, from when on; nothing where all do the same.
-pub fn doing(run: &Simulation) -> Vec<(String, Vec<(Time, u64)>)> {
+/// How many ranks do each thing, or wait for it, from when on, as a file of this format says it beside a whole step;
+/// nothing where all do the same.
+pub fn doing(
+    run: &Simulation,
+    shown: &TimelineSelection,
+    format: TimelineFormat,
+) -> Vec<(String, Vec<(Time, u64)>)> {
+    if format != TimelineFormat::Perfetto || shown.kineto || !shown.complete {
+        return Vec::new();
+    }
     let map = rank_map(run);
     if map.names.len() > 1 { map.counted(&kinds(&step_looks())) } else { Vec::new() }
 }

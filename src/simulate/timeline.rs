@@ -8,7 +8,6 @@ use rustc_hash::FxHashMap;
 use super::Simulation;
 use super::behaviour::DrawnRank;
 use super::busiest::busiest_links;
-use super::map;
 use stepsim_core::engine::{Record, describe};
 use stepsim_core::ids::{DeviceId, OpId, RankId, ResourceId, TierId};
 use stepsim_core::program::{MemoryClass, Work, World};
@@ -160,16 +159,6 @@ pub fn of_run<T>(
 
 /// Ranks whose stalls are kept until they are asked for again: memory must not grow with all.
 const KNOWN_STALLS: usize = 64;
-
-/// What a file of this format says of all ranks together: how many do each thing, from when on.
-pub fn doing(
-    run: &Simulation,
-    shown: &TimelineSelection,
-    format: TimelineFormat,
-) -> Vec<(String, Vec<(Time, u64)>)> {
-    let is_said = format == TimelineFormat::Perfetto && !shown.kineto && shown.complete;
-    if is_said { map::doing(run) } else { Vec::new() }
-}
 
 /// Chooses the detail of a timeline if none is `asked` for, so that a browser opens the file; returns what is to be
 /// said of that.

@@ -14,7 +14,7 @@ use stepsim::read::trace::{Timeline, TimelineFormat};
 use stepsim::simulate::behaviour::drawn;
 use stepsim::simulate::timeline::{self, TimelineSelection};
 use stepsim::simulate::whatif::WhatIfs;
-use stepsim::simulate::{Fault, Head, Inputs, Options, Simulation, jump, ops_to_play, page};
+use stepsim::simulate::{Fault, Head, Inputs, Options, Simulation, jump, map, ops_to_play, page};
 use stepsim::spec::files::lend;
 use stepsim::spec::{Topology, WorkloadSpec};
 use stepsim::study::otherwise::{Depth, answer, with_candidates};
@@ -144,7 +144,7 @@ pub(crate) fn timeline(step: &Step, file: &str) -> Result<Vec<u8>, Box<Fault>> {
     meta.hang_on(&hangs_on(step)?);
     let ranks = drawn(&run);
     let shown = TimelineSelection::of(&ranks);
-    let doing = timeline::doing(&run, &shown, format);
+    let doing = map::doing(&run, &shown, format);
     timeline::of_run(&run, &meta, &shown, |timeline| {
         let mut timeline = Timeline { doing: &doing, ..timeline };
         timeline::fit(&mut timeline, None, format);

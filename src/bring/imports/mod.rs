@@ -49,6 +49,7 @@ use recognise::ArgumentNames;
 pub use recognise::{FileKind, recognise};
 pub use table::FormatTable;
 use unanswered::{left_open, unanswered, where_open};
+use unknown::few;
 pub use unknown::{absent, open_programs, told_by};
 
 /// The facts beside the file.
@@ -393,15 +394,6 @@ pub fn translate_model(format: &str, file: &str, beside: &Beside) -> Result<Impo
 /// The software whose stack this is.
 pub fn software_of(stack: &str) -> Option<&'static str> {
     FormatTable::all().iter().find(|(_, table)| table.has_stack(stack)).map(|(format, _)| *format)
-}
-
-/// The first of many, and how many more there are.
-fn few<'a>(words: impl Iterator<Item = &'a str>) -> String {
-    let all: Vec<&str> = words.collect();
-    match all.len() {
-        0..=8 => all.join(", "),
-        n => format!("{} and {} more", all[..8].join(", "), n - 8),
-    }
 }
 
 /// A file of other software than `format`, by its marks, is not read with the wrong table.

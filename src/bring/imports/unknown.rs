@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use super::few;
 use super::files;
 use super::invocation::{self, Invocation};
 use super::opened;
@@ -65,4 +64,13 @@ pub fn absent(text: &str, word: &str) -> Vec<String> {
 /// The variables that nothing sets and that a script starts as its programs.
 pub fn open_programs(text: &str, word: &str) -> Vec<String> {
     syntax::shell::open_programs(text, &Invocation::of(word))
+}
+
+/// The first of many, and how many more there are.
+pub(super) fn few<'a>(words: impl Iterator<Item = &'a str>) -> String {
+    let all: Vec<&str> = words.collect();
+    match all.len() {
+        0..=8 => all.join(", "),
+        n => format!("{} and {} more", all[..8].join(", "), n - 8),
+    }
 }
