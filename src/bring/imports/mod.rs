@@ -12,6 +12,8 @@
 //! * A name that the table does not know is reported as unknown; nothing is dropped in silence.
 
 mod adapters;
+mod argument;
+mod beside;
 pub mod budget;
 mod draft;
 pub mod files;
@@ -42,6 +44,8 @@ use syntax::{Open, TextStatements};
 use table::ArgumentRule;
 use vocabulary::Vocabulary;
 
+pub use argument::{Argument, Status};
+pub use beside::Beside;
 pub use invocation::{Counts, Invocation};
 pub use jobs::unpacked;
 pub use opened::launched;
@@ -51,33 +55,6 @@ pub use table::FormatTable;
 use unanswered::{left_open, unanswered, where_open};
 use unknown::few;
 pub use unknown::{absent, open_programs, told_by};
-
-/// The facts beside the file.
-#[derive(Clone, Debug, Default)]
-pub struct Beside {
-    /// The model instead of the file's: a name, a path, or itself.
-    pub model: Option<Value>,
-    /// Devices instead of the file's.
-    pub devices: Option<u64>,
-    /// The machine.
-    pub topology: Option<String>,
-    /// Nodes of the machine and devices of each, for a script that asks.
-    pub counts: Option<Counts>,
-    /// The name of its devices.
-    pub device: Option<String>,
-    /// Fields that are stated beside the file, whatever it says.
-    pub stated: Vec<String>,
-    /// `path=value` texts over what the file says.
-    pub sets: Vec<String>,
-    /// Further files of the same software with their texts; each lies over those before.
-    pub more: Vec<(String, String)>,
-    /// Sequences of a step instead of the file's.
-    pub batch: Option<u64>,
-    /// Sequences of a step where neither says it.
-    pub usual_batch: Option<u64>,
-    /// Finds a model by a name in anybody's spelling, where none that is shipped has it.
-    pub models: Option<fn(&str) -> Option<Value>>,
-}
 
 /// A workload made of a file, with what became of each argument.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -113,52 +90,6 @@ impl RunLength {
         let number = |name: &str| draft.variables.get(name)?.as_f64().filter(|number| *number > 0.0);
         RunLength { steps: number("steps"), samples: number("samples"), epochs: number("epochs") }
     }
-}
-
-/// An argument of a file.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Argument {
-    /// Its name as the file has it; parts of nested files joined by dots.
-    pub name: String,
-    /// Its value.
-    pub value: Value,
-    /// Its outcome.
-    pub status: Status,
-    /// Fields of the workload that it set.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub fields: Vec<String>,
-    /// Why it has no counterpart, or of what it is only a limit.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub why: String,
-    /// Fields that it leaves open, with what they may be.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub open: BTreeMap<String, Vec<Value>>,
-}
-
-impl Argument {
-    fn doubted(doubt: Doubt) -> Argument {
-        let Doubt { name, value, why } = doubt;
-        let (fields, open) = (Vec::new(), BTreeMap::new());
-        Argument { name, value, status: Status::Matters, fields, why, open }
-    }
-}
-
-/// The outcome of an argument.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Status {
-    /// It is in the workload.
-    Taken,
-    /// Its value is a file that is not here; the workload has what the name of the file tells.
-    Assumed,
-    /// It has no counterpart and does not change the time or memory of a step.
-    NoEffect,
-    /// It says nothing (null, auto): the software's own default holds.
-    NotGiven,
-    /// It has no counterpart, or its value has none, and it matters.
-    Matters,
-    /// The table does not know it.
-    Unknown,
 }
 
 impl Import {

@@ -1,11 +1,12 @@
 //! Variables that a script leaves open, and that a step hangs on.
 
+use super::argument::Argument;
+use super::beside::Beside;
 use super::draft::Doubt;
 use super::syntax::{self, Open};
 use super::table::{self, FormatTable};
 use super::unknown::few;
 use super::vocabulary::Vocabulary;
-use super::{Argument, Beside};
 use stepsim_spec::SpecError;
 
 /// The variables that a script leaves open and that a step hangs on, each with what is asked of it; those that choose

@@ -74,16 +74,11 @@ impl ModelSpec {
                 "the rows of the embedding that the LM head lacks",
             );
         }
-        let of_cross = self
-            .layer_counts()
-            .into_iter()
-            .map(|(layer, _)| layer)
-            .find(|layer| layer.is_cross() && (layer.mla.is_some() || layer.moe.is_some()));
-        if let Some(layer) = of_cross {
-            let (path, what) =
-                if layer.mla.is_some() { ("mla", "latent attention") } else { ("moe", "experts") };
-            let hint = "layers that attend to images project their keys themselves and are dense, as in Llama 3.2 Vision";
-            p.add(path, what, "neither mla nor moe in a layer with attention.image_tokens", hint);
+        // By kind: numbers of layers are not checked yet.
+        let has_both = |layer: &ModelSpec| layer.is_cross() && layer.mla.is_some();
+        if has_both(self) || self.layer_kinds.values().any(|kind| has_both(&kind.of(self))) {
+            let hint = "layers that attend to images project their keys themselves, as in Llama 3.2 Vision";
+            p.add("mla", "latent attention", "none in a layer with attention.image_tokens", hint);
         }
         if !self.layer_kinds.is_empty()
             && self.layer(self.layers.saturating_sub(1)).is_cross()

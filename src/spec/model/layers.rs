@@ -121,7 +121,7 @@ impl ModelSpec {
 
 impl LayerKindSpec {
     /// The model as a layer of this kind sees it.
-    fn of(&self, model: &ModelSpec) -> ModelSpec {
+    pub(super) fn of(&self, model: &ModelSpec) -> ModelSpec {
         let own = self.clone();
         ModelSpec {
             mixer: own.mixer.unwrap_or(model.mixer),
