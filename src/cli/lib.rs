@@ -274,7 +274,8 @@ pub fn run_args(words: &[OsString]) -> Result<run::Args, Failure> {
 
 fn parsed(words: &[OsString]) -> Result<(Cli, clap::ArgMatches), clap::Error> {
     command_line::typed(words);
-    let words = json::meant(&Cli::command(), words);
-    let matches = help::arranged(definition()).try_get_matches_from(words)?;
+    let command = Cli::command();
+    let words = json::meant(&command, words);
+    let matches = help::arranged(json::offered(command)).try_get_matches_from(words)?;
     Ok((Cli::from_arg_matches(&matches)?, matches))
 }

@@ -54,9 +54,7 @@ fn rates(traits: &StepTraits, steps: &[&MeasuredStep]) -> Option<NoEvidence> {
         let measured = same.filter_map(|step| step.traits.rates.named()[i].2);
         let [least, most] = measured.fold([f64::INFINITY, 0.0], |[a, b], r| [a.min(r), b.max(r)]);
         (least <= most && !(least / BEYOND..=most * BEYOND).contains(&rate)).then(|| NoEvidence {
-            what: format!(
-                "{name} at {rate} {unit} are beyond all that was measured, {least} to {most} {unit}"
-            ),
+            what: format!("{name} at {rate} {unit}, beyond all that was measured ({least} to {most} {unit})"),
             measure: "ten steps on such a machine".into(),
         })
     })
