@@ -21,7 +21,8 @@ pub(super) fn check(model: &ModelSpec, names: &[&str]) -> Result<(), SpecError> 
     for name in names {
         let lower = name.to_lowercase();
         let effective = lower.split(|c: char| !c.is_alphanumeric()).any(is_effective);
-        let Some(stated) = names::billions(name) else { continue };
+        // A hidden folder is called by chance.
+        let Some(stated) = names::billions(name).filter(|_| !name.starts_with('.')) else { continue };
         if effective || OTHERWISE.iter().any(|word| lower.contains(word)) {
             continue;
         }
