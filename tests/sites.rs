@@ -33,6 +33,9 @@ fn group(levels: &[Value], joined: bool) -> Geometry {
         across.alpha(),
         across.bandwidth() / if joined { f64::from(n[2] - 1) } else { 1.0 },
     );
+    // On a line the farthest is at its other end, and its middle carries what each half sends to the other.
+    let (end, middle) = if joined { (1.0, 1.0) } else { (f64::from(n[2] - 1), f64::from(n[2] * n[2]) / 4.0) };
+    let all = NeighbourLink::new(end * across.alpha(), across.bandwidth() / middle);
     let (within, wide) = (link(&levels[1], 1.0), link(&levels[2], f64::from(n[0])));
     Geometry {
         size: n.iter().product(),
@@ -45,7 +48,7 @@ fn group(levels: &[Value], joined: bool) -> Geometry {
         inter: NeighbourLink { latency: wide.latency, rate: within.rate.min(wide.rate) },
         alone: wide,
         uplinks: None,
-        sites: Some(SiteLinks { count: n[2], joined, within, across }),
+        sites: Some(SiteLinks { count: n[2], within, across, all }),
         fabric: DomainWiring::Switch { reduces: true },
     }
 }

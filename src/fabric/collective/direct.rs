@@ -27,7 +27,7 @@ pub(super) fn all_pairs_time(g: &Geometry, bytes: f64) -> f64 {
     // The network port carries all bytes that leave the node, the scale-up port also those that hop to their rail.
     let to = |members: f64, link: NeighbourLink| members * bytes / link.bandwidth();
     let far = g.across_border().map_or(0.0, |(members, across)| to(members, across));
-    let outside = to(f64::from(g.size - g.per_node), g.near()).max(far);
+    let outside = to(f64::from(g.size - g.per_node.max(1)), g.near()).max(far);
     let inside = g.node_pairs_s(if g.hops { f64::from(g.nodes) * bytes } else { bytes });
     g.inter.alpha().max(g.alone.alpha()).max(g.intra.alpha()) + outside.max(inside)
 }

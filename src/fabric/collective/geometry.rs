@@ -78,12 +78,12 @@ impl NeighbourLink {
 pub struct SiteLinks {
     /// How many.
     pub count: u32,
-    /// True if each site has a link to each other site.
-    pub joined: bool,
     /// Between counterparts on nodes of one site.
     pub within: NeighbourLink,
-    /// Between counterparts on two sites, while all members of a site send: one member's share.
+    /// Between counterparts on a site and the next, round the sites, while all members send: one member's share.
     pub across: NeighbourLink,
+    /// The same of one message while every member sends to its counterparts on all other sites at once.
+    pub all: NeighbourLink,
 }
 
 /// A group below several switches of a network (leaves, pods, groups of a dragonfly) whose uplinks carry less than
@@ -156,7 +156,7 @@ impl Geometry {
     pub(super) fn pair(link: NeighbourLink, apart: EndDistance) -> Geometry {
         let (nodes, per_node) = if apart == EndDistance::InNode { (1, 2) } else { (2, 1) };
         let within = NeighbourLink { latency: Time::ZERO, ..link };
-        let sites = SiteLinks { count: 2, joined: true, within, across: link };
+        let sites = SiteLinks { count: 2, within, across: link, all: link };
         let sites = (apart == EndDistance::BetweenSites).then_some(sites);
         let one = Geometry::switch(2, link.bandwidth(), link.alpha());
         let fabric = DomainWiring::Graph;
@@ -176,7 +176,7 @@ impl Geometry {
         let Some(of) = self.sites else { return self.clone() };
         let near =
             |class: NeighbourLink| NeighbourLink { latency: class.latency.min(of.within.latency), ..class };
-        let sites = SiteLinks { across: near(of.across), ..of };
+        let sites = SiteLinks { across: near(of.across), all: near(of.all), ..of };
         Geometry { inter: near(self.inter), alone: near(self.alone), sites: Some(sites), ..self.clone() }
     }
     /// The same links, on which each byte of payload takes `overhead` bytes of the wire.
@@ -204,7 +204,12 @@ impl Geometry {
     }
     /// Each class of links changed.
     fn with(&self, change: impl Fn(NeighbourLink) -> NeighbourLink) -> Geometry {
-        let sites = self.sites.map(|s| SiteLinks { within: change(s.within), across: change(s.across), ..s });
+        let sites = self.sites.map(|s| SiteLinks {
+            within: change(s.within),
+            across: change(s.across),
+            all: change(s.all),
+            ..s
+        });
         let uplinks =
             self.uplinks.map(|u| Uplinks { within: change(u.within), across: change(u.across), ..u });
         let [intra, one_way, inter, alone] = [self.intra, self.one_way, self.inter, self.alone].map(change);

@@ -51,15 +51,14 @@ pub(super) fn measure(
     let pair = (in_first > 1).then(|| (devices[0], devices[1]));
     let inside = pair.map(|pair| probe.both_ways(std::iter::once(pair))).transpose()?;
     let one_way = pair.map(|(from, to)| probe.one(from, to)).transpose()?;
-    let across =
-        if nodes > 1 {
-            // Every member of the first node sends to its counterpart on the next: shared ports show as crossings.
-            Some(probe.both_ways(
-                (0..in_first).map(|i| (devices[i], devices[(i + in_first).min(n as usize - 1)])),
-            )?)
-        } else {
-            None
-        };
+    let across = if nodes > 1 {
+        // Every member of the first node sends to its counterpart on the next, as far as there is one: shared ports
+        // show as crossings.
+        let counterparts = in_first.min(n as usize - in_first);
+        Some(probe.both_ways((0..counterparts).map(|i| (devices[i], devices[i + in_first])))?)
+    } else {
+        None
+    };
     let intra = inside.or(across).unwrap_or_default();
     let one_way = one_way.unwrap_or(intra);
     let mut inter = across.unwrap_or(intra);
@@ -76,15 +75,19 @@ pub(super) fn measure(
     }
     let alone = if nodes > 1 { probe.alone(&devices)? } else { intra };
     let sites = if of_site < n as usize {
-        // All members of the first site send to their counterparts on the next.
-        let pairs = (0..of_site).map(|i| (devices[i], devices[(i + of_site) % n as usize]));
-        let wide = if n as usize == 2 * of_site { probe.both_ways(pairs)? } else { probe.together(pairs)? };
+        let count = n as usize / of_site;
+        let to = |apart: usize| {
+            let devices = &devices;
+            (0..n as usize).map(move |i| (devices[i], devices[(i + apart * of_site) % n as usize]))
+        };
+        // From the last site of a line to the first is the longest way.
+        let wide = probe.together(to(1))?;
         // A site of one node has no network within: all that leaves a node takes the long way.
         let within = if of_site == in_first { NeighbourLink { latency: Time::ZERO, ..inter } } else { inter };
         inter = NeighbourLink { latency: inter.latency.max(wide.latency), rate: within.rate.min(wide.rate) };
         let even = (n as usize).is_multiple_of(of_site) && even_sites(net, &devices, of_site);
-        let joined = net.sites().is_none();
-        even.then_some(SiteLinks { count: n / of_site as u32, joined, within, across: wide })
+        let all = if even { probe.together((1..count).flat_map(to))? } else { wide };
+        even.then_some(SiteLinks { count: count as u32, within, across: wide, all })
     } else {
         None
     };

@@ -5,10 +5,11 @@
 //!
 //! `2(g−1)·(α1 + S/(g·B1)) + 2(n−1)·(α2 + S/(g·n·B2)) + exchange of S/(g·n)`
 //!
-//! with the cheapest of three exchanges of a shard `T` at one rank's share `B3` of the link:
+//! with the cheapest of three exchanges of a shard `T` at one rank's share `B3` of the link to the next site, or `B4`
+//! of that to all others at once:
 //! * direct, of two sites: each sends all of it, `α3 + T/B3` (half the latency of a ring);
-//! * two-shot, where each site has a link to each other: `2α3 + 2·T/(k·B3)`;
-//! * ring: `2(k−1)·(α3 + T/(k·B3))`.
+//! * two-shot, to all others at once, the farthest `α4` away: `2α4 + 2·T/(k·B4)`;
+//! * ring: `2(k−1)·(α3 + T/(k·B3))`, where α3 of a line is the way from its last site to its first.
 //!
 //! All-gather and reduce-scatter are its halves. Stages do not overlap; [`in_chunks`] is the law of an all-reduce
 //! whose chunks follow each other through them, which is not played.
@@ -17,7 +18,7 @@
 //! go there and back: 44 ms for 1 GiB over 1,024 ranks on two sites 1,000 km apart, where this takes 27.
 
 use super::algorithm::Algorithm;
-use super::geometry::{Geometry, SiteLinks};
+use super::geometry::{Geometry, NeighbourLink, SiteLinks};
 use super::pattern::{OwnPattern, Pattern, Route};
 use super::schedule::RoundGroup;
 use super::{Op, Transfer};
@@ -49,14 +50,14 @@ impl SiteExchange {
     }
     fn time(self, op: Op, shard: f64, sites: &SiteLinks) -> f64 {
         let (rounds, pieces) = self.rounds(op, sites.count);
-        sites.across.time(f64::from(rounds), f64::from(rounds) * shard / f64::from(pieces))
+        self.link(sites).time(f64::from(rounds), f64::from(rounds) * shard / f64::from(pieces))
     }
-    /// The quickest that the links between the sites allow.
+    fn link(self, sites: &SiteLinks) -> NeighbourLink {
+        if self == SiteExchange::Ring { sites.across } else { sites.all }
+    }
+    /// The quickest.
     fn quickest(op: Op, shard: f64, sites: &SiteLinks) -> SiteExchange {
-        let mut can = vec![SiteExchange::Ring];
-        if sites.joined || sites.count == 2 {
-            can.push(SiteExchange::TwoShot);
-        }
+        let mut can = vec![SiteExchange::Ring, SiteExchange::TwoShot];
         if sites.count == 2 && op == Op::AllReduce {
             can.push(SiteExchange::Direct);
         }
@@ -92,8 +93,9 @@ pub fn in_chunks(t: &Transfer, g: &Geometry, chunks: u32) -> Option<f64> {
             let exchange = SiteExchange::quickest(t.op, t.bytes as f64 / members / nodes, sites);
             let (rounds, pieces) = exchange.rounds(t.op, sites.count);
             let rounds = f64::from(rounds);
-            let flight = sites.across.time(rounds, 0.0);
-            let wire = sites.across.time(rounds, rounds * shard / f64::from(pieces)) - flight;
+            let link = exchange.link(sites);
+            let flight = link.time(rounds, 0.0);
+            let wire = link.time(rounds, rounds * shard / f64::from(pieces)) - flight;
             (vec![inside, (nodes - 1.0) * sites.within.time(1.0, shard)], [flight, wire])
         }
         None => {

@@ -209,7 +209,10 @@ pub fn plan_on(
         let profile = asked.profile(&order.placement, &stages, widest.unwrap_or(0))?;
         order = schedule.order_for(&workload.parallelism.pipeline.shape(micro_batches), &profile)?;
     }
+    let pipeline = &workload.parallelism.pipeline;
     let setup = Setup {
+        updates_unasked: pipeline.size > 1
+            && pipeline.cuts_backward().unwrap_or_else(|| order.cuts_backward()),
         shares: StateShares::of(workload, model, degrees, machine)?,
         stages,
         pinned: workload.offload.pinned_buffer_bytes.map(|_| machine.tier_count(DeviceId(0)) as u8),

@@ -15,6 +15,9 @@ pub(super) struct Setup<'a> {
     pub(super) pinned: Option<u8>,
     /// Steps of the run, one after the other.
     pub(super) steps: u32,
+    /// True if ranks update their weights before they know the norm of all gradients, as under schedules that cut
+    /// each backward pass (Qi et al. 2024, section 4: a step that should not have been taken is taken back).
+    pub(super) updates_unasked: bool,
     /// The messages over the borders between stages.
     pub(super) messages: Messages,
     /// The forming of the groups of dynamic context parallelism.

@@ -217,7 +217,7 @@ impl<'a, 'm> Writer<'a, 'm> {
     /// Notes that the host reads this, if it does.
     pub fn host_reads(&mut self, read: HostWait) {
         let w = self.setup.shares.workload;
-        let unasked = read.what == HostRead::GradientNorm && w.parallelism.pipeline.updates_unasked();
+        let unasked = read.what == HostRead::GradientNorm && self.setup.updates_unasked;
         if !unasked && w.host().is_some_and(|host| host.reads.contains(&read.what)) {
             self.reads[self.rank as usize].push(read);
         }

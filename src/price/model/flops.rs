@@ -125,7 +125,7 @@ impl StepFlops {
             let own = 2.0 * (mixer_weights(&layer) + mlp_weights(&layer));
             let products = 1.0 + f64::from(u8::from(trained.weights())) + f64::from(u8::from(below));
             of_images += products * image_products(&layer, sequence);
-            let adapters = 2.0 * adapter_weights(&layer, &trained, true) as f64;
+            let adapters = 2.0 * adapter_weights(&layer, &trained);
             let spared = if training.is_lowest(model, number, below) {
                 Spared::of(&layer, &trained)
             } else {
@@ -293,9 +293,7 @@ fn mlp_weights(m: &ModelSpec) -> f64 {
     match &m.moe {
         Some(moe) => {
             let width = moe.width(m) as f64;
-            // Experts drop what is above their capacity: at least so much.
-            let kept = moe.capacity_factor.unwrap_or(1.0).min(1.0) * moe.top_k as f64;
-            let visited = kept * matrices * width * moe.ffn.unwrap_or(m.ffn) as f64;
+            let visited = moe.visited() * matrices * width * moe.ffn.unwrap_or(m.ffn) as f64;
             let shared = moe.shared_width(m) as f64;
             let latent = moe.latent.map_or(0.0, |latent| 2.0 * h * latent as f64);
             h * moe.experts as f64 + visited + matrices * h * shared + latent

@@ -57,25 +57,26 @@ pub(super) fn mixer(m: &ModelSpec) -> u64 {
     Mixer::of(m).map_or(0, |mixer| mixer.parameters(m.hidden))
 }
 
-/// Weights of the adapters of a layer, of the model as that layer sees it: all, or those that a token meets.
-pub(super) fn adapter_weights(layer: &ModelSpec, trained: &TrainedWeights, active: bool) -> u64 {
-    let TrainedWeights::Adapters(adapters) = trained else { return 0 };
+/// Weights of the adapters of a layer that a token meets on the mean, of the model as that layer sees it.
+pub(super) fn adapter_weights(layer: &ModelSpec, trained: &TrainedWeights) -> f64 {
+    let TrainedWeights::Adapters(adapters) = trained else { return 0.0 };
     let h = layer.hidden;
     let mlps = match &layer.moe {
         Some(moe) => {
-            let (routed, shared) = (if active { moe.top_k } else { moe.experts }, moe.shared_width(layer));
-            routed * (h + moe.ffn.unwrap_or(layer.ffn)) + if shared > 0 { h + shared } else { 0 }
+            let shared =
+                Some(moe.shared_width(layer)).filter(|shared| *shared > 0).map_or(0, |shared| h + shared);
+            moe.visited() * (h + moe.ffn.unwrap_or(layer.ffn)) as f64 + shared as f64
         }
-        None if layer.mlp == MlpKind::None => 0,
-        None => h + layer.ffn,
+        None if layer.mlp == MlpKind::None => 0.0,
+        None => (h + layer.ffn) as f64,
     };
     let sides = |matrix: AdaptedMatrix| match matrix {
-        AdaptedMatrix::Query => h + layer.query_width(),
-        AdaptedMatrix::Key | AdaptedMatrix::Value => h + layer.kv_heads() * layer.head_size(),
-        AdaptedMatrix::Projection => layer.heads * layer.v_head_size() + h,
-        AdaptedMatrix::Gate if !layer.gated_mlp => 0,
+        AdaptedMatrix::Query => (h + layer.query_width()) as f64,
+        AdaptedMatrix::Key | AdaptedMatrix::Value => (h + layer.kv_heads() * layer.head_size()) as f64,
+        AdaptedMatrix::Projection => (layer.heads * layer.v_head_size() + h) as f64,
+        AdaptedMatrix::Gate if !layer.gated_mlp => 0.0,
         AdaptedMatrix::Gate | AdaptedMatrix::Up | AdaptedMatrix::Down => mlps,
     };
     let has = |m: &AdaptedMatrix| adapters.adapts(*m);
-    AdaptedMatrix::ALL.into_iter().filter(has).map(|m| adapters.rank * sides(m)).sum()
+    AdaptedMatrix::ALL.into_iter().filter(has).map(|m| adapters.rank as f64 * sides(m)).sum()
 }

@@ -48,6 +48,11 @@ impl ModelSpec {
         }
     }
 
+    /// True if some kind of layer may have experts.
+    pub fn any_experts(&self) -> bool {
+        self.moe.is_some() || self.layer_kinds.values().any(|kind| kind.moe.is_some())
+    }
+
     /// Experts of each layer from the first on, one entry where all layers are of one kind.
     pub fn experts_by_layer(&self) -> Vec<u64> {
         let experts = |layer: u64| {

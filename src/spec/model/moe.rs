@@ -77,6 +77,10 @@ impl MoeSpec {
     pub fn of(experts: u64, top_k: u64) -> MoeSpec {
         MoeSpec { experts, top_k, ..MoeSpec::default() }
     }
+    /// Routed experts that a token visits on the mean: they drop what is above their capacity.
+    pub fn visited(&self) -> f64 {
+        self.capacity_factor.unwrap_or(1.0).min(1.0) * self.top_k as f64
+    }
     /// True if layer `layer` (from 0) has experts.
     pub fn covers(&self, layer: u64) -> bool {
         layer >= self.first_dense_layers

@@ -177,11 +177,12 @@ defaults! {
 }
 
 impl PipelineSpec {
-    /// True if ranks update their weights before they know the norm of all gradients, as under schedules that cut the
-    /// backward pass (Qi et al. 2024, section 4: a step that should not have been taken is taken back).
-    pub fn updates_unasked(&self) -> bool {
-        matches!(self.schedule, ScheduleChoice::Named(s) if s.facts().backward == BackwardSplit::Split)
-            && self.size > 1
+    /// True if the schedule cuts each backward pass; `None` where a file has the order.
+    pub fn cuts_backward(&self) -> Option<bool> {
+        match self.schedule {
+            ScheduleChoice::Named(schedule) => Some(schedule.facts().backward == BackwardSplit::Split),
+            ScheduleChoice::File => None,
+        }
     }
     /// Model chunks of one rank: as written, or what the schedule asks for.
     pub fn chunks(&self) -> u64 {

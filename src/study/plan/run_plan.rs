@@ -313,7 +313,7 @@ impl RunPlan {
             most_simulated: MOST_SIMULATED,
             most_passes: Some(MOST_PASSES),
             // The closed form orders layouts with experts least well.
-            first_played: model_in(&self.workload).map_or(4, |model| if model.moe.is_some() { 4 } else { 2 }),
+            first_played: model_in(&self.workload).map_or(4, |model| if model.any_experts() { 4 } else { 2 }),
             budget_s: self.budget_s,
             threads: self.threads,
             hear: self.hear,

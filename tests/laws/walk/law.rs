@@ -161,20 +161,10 @@ fn conserved(inputs: &Inputs, plan: &Plan) -> Result<(), String> {
     let [fused, others] = sums.mixing;
     let mixed = others + fused * COUNTED + plan.skipped_flops as f64;
     let model = plan.model_flops.mixing;
-    // Kernels under a causal mask have half of a square, counts of chosen keys the triangle with its diagonal: s²/2
-    // of s(s+1)/2 pairs of a document.
-    let (w, m) = (&inputs.workload.value, &*inputs.model);
-    let shortest = w.documents.as_ref().map(|d| match (&d.lengths, &d.drawn) {
-        (Some(lengths), _) => lengths.iter().copied().min().unwrap_or(1),
-        (_, Some(drawn)) => drawn.shortest,
-        _ => 1,
-    });
-    let tokens = shortest.map_or(w.sequence(m), |shortest| shortest.min(w.sequence(m)));
-    let diagonal = m.attention.indexer.map_or(0.0, |_| 1.0 / (tokens as f64 + 1.0));
-    if mixed < model * (1.0 - diagonal - ROUNDING) {
+    if mixed < model * (1.0 - ROUNDING) {
         return Err(format!("{mixed} FLOPs mix tokens, {model} are counted"));
     }
-    sums.sent_again(w)
+    sums.sent_again(&inputs.workload.value)
 }
 
 /// Whether the step has nothing that the closed form leaves out on purpose: noise.

@@ -71,6 +71,16 @@ impl Document {
             std::fs::write(&path, value.to_string()).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
         }
     }
+    /// What [`Document::keep`] wrote.
+    pub fn kept(path: &Path) -> Document {
+        let machine = path.to_string_lossy().replace(".json", "-machine.json");
+        let read = |path: &str| {
+            let text = std::fs::read_to_string(path).unwrap_or_else(|e| panic!("{path}: {e}"));
+            serde_json::from_str(&text).unwrap_or_else(|e| panic!("{path}: {e}"))
+        };
+        let command = path.to_string_lossy().into_owned();
+        Document { workload: read(&command), machine: read(&machine), command }
+    }
     /// # Errors
     /// The checks refuse it.
     pub fn inputs(&self) -> Result<Inputs, SpecError> {

@@ -108,7 +108,7 @@ pub(super) fn sum_norm(w: &mut Writer<'_, '_>, b: &mut ProgramBuilder, norm: &[O
     let groups = [
         (Group::Dense(Exchange::Sum), cut),
         (Group::Dense(Exchange::SumAcross), cut),
-        (Group::Model, !workload.parallelism.pipeline.updates_unasked()),
+        (Group::Model, !w.setup.updates_unasked),
     ];
     for (group, summed) in groups {
         let what = ("all-reduce gradient norm", Phase::Optimizer, None);

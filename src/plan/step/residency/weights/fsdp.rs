@@ -101,7 +101,8 @@ fn gate(w: &Writer<'_, '_>, backward: bool) -> Option<OpId> {
     gate.or(start.checked_sub(1)).map(|g| begun[g].end)
 }
 
-/// The units that the explicit lists gather when a unit starts: entries count transformer layers of its chunk.
+/// The units that the explicit lists gather when a unit starts: entries count transformer layers of its chunk. What
+/// has no backward pass left is not gathered for one.
 fn listed(w: &Writer<'_, '_>, unit: u32, backward: bool) -> Vec<u32> {
     let prefetch = &w.setup.shares.workload.parallelism.sharding.prefetch;
     let Some(lists) = (if backward { &prefetch.backward } else { &prefetch.forward }) else {
@@ -112,7 +113,9 @@ fn listed(w: &Writer<'_, '_>, unit: u32, backward: bool) -> Vec<u32> {
     let layers: Vec<u32> = range.filter(|u| w.units[*u as usize].layer.is_some()).collect();
     let Some(at) = layers.iter().position(|u| *u == unit) else { return Vec::new() };
     let entries = lists.get(at).into_iter().flatten();
-    entries.filter_map(|i| layers.get(usize::try_from(*i).ok()?)).copied().collect()
+    let left = |unit: u32| w.units[unit as usize].plan.has_backward() && w.visits.backward_left(unit) > 0;
+    let wanted = |unit: &u32| !backward || left(*unit);
+    entries.filter_map(|i| layers.get(usize::try_from(*i).ok()?)).copied().filter(wanted).collect()
 }
 
 impl Law for Fsdp {
