@@ -139,7 +139,7 @@ fn step(d: &mut Draw) -> Option<(&'static str, Vec<String>)> {
 /// A bound by sums is below the walked form on layouts that nobody has picked, most of it, and holds the same memory.
 #[test]
 fn sums_are_below_the_walk() {
-    let (mut draw, mut bounded, mut near) = (Draw(11), 0, 0);
+    let (mut draw, mut bounded, mut near, mut nearer) = (Draw(11), 0, 0, 0);
     let estimators = Estimators::default();
     for _ in 0..4000 {
         if bounded == 120 {
@@ -150,9 +150,9 @@ fn sums_are_below_the_walk() {
         let global = inputs.workload.value.batch.global;
         let found = estimators.of_any_batch(&inputs, &mut |form| {
             let bound = form.bound(global)?;
-            Ok::<_, PlanError>((bound, form.with_batch(global)?))
+            Ok::<_, PlanError>((bound, form.seconds(global)?, form.with_batch(global)?))
         });
-        let Ok(Ok((bound, form))) = found else { continue };
+        let Ok(Ok((bound, seconds, form))) = found else { continue };
         let total = form.terms.total();
         assert!(bound.seconds <= total, "{} of {total} s: {sets:?}", bound.seconds);
         assert!(
@@ -162,10 +162,14 @@ fn sums_are_below_the_walk() {
             form.floor
         );
         assert_eq!(bound.memory, form.memory, "{sets:?}");
+        let least = bound.form_seconds;
+        assert!(bound.seconds <= least && least <= seconds, "{least} of {seconds} s: {sets:?}");
         near += u32::from(bound.seconds > 0.7 * total);
+        nearer += u32::from(least > 0.8 * seconds);
         bounded += 1;
     }
     assert!(bounded == 120 && near > 75, "{near} of {bounded}");
+    assert!(nearer > near, "{nearer} of {bounded}");
 }
 
 /// Our own terms, brought as a formula, are our own; one that is made wrong by 7 % is named.

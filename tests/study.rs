@@ -16,7 +16,7 @@ use stepsim::study::{
 };
 
 use crate::answer::flat;
-use crate::command::{self, Said, stepsim};
+use crate::command::{self, Folder, Said, stepsim};
 
 fn rows(path: &Path) -> Vec<Value> {
     let text = fs::read_to_string(path).expect("rows");
@@ -713,6 +713,29 @@ fn a_search_ends_with_its_time() {
     let found = search("gpt2-8", None, &options, &mut |_| ControlFlow::Continue(())).expect("a search");
     assert_eq!(found.report.simulated, 1);
     assert!(found.best.is_some() && found.report.pruned["limit"] > 0, "{:?}", found.report.pruned);
+    let stopped = found.report.stopped.expect("it says how far it came");
+    assert!(stopped.bounded < stopped.points && stopped.simulated == 1, "{stopped:?}");
+    // So does who stops it; and a budget that is not used up changes nothing.
+    let options = SearchOptions::default();
+    options.stop.pull();
+    let pulled = search("gpt2-8", None, &options, &mut |_| ControlFlow::Continue(())).expect("a search");
+    assert!(pulled.report.stopped.is_some_and(|stopped| stopped.simulated == 1));
+    let of = |budget_s| {
+        let fix = vec!["parallelism.context.size=1".into(), "parallelism.sharding.kind=zero1".into()];
+        let options = SearchOptions { budget_s, fix, top: 2, ..SearchOptions::default() };
+        search("gpt2-8", None, &options, &mut |_| ControlFlow::Continue(())).expect("a search").report
+    };
+    assert_eq!(of(Some(1e6)), of(None));
+}
+
+/// A plan whose search is stopped has a step that was played, and says how far it came.
+#[test]
+fn a_plan_ends_with_its_time() {
+    let folder = Folder::new();
+    let plan = |more: &str| folder.stepsim(&format!("plan gpt2 --on 8xh100 --batch 64 {more}")).ok();
+    let said = plan("--budget 0.000001");
+    assert!(said.contains("stopped before its end: of ") && said.contains("MFU"), "{said}");
+    assert!(!plan("").contains("stopped"), "without a budget none is");
 }
 
 /// Eight per cent of the device memory stay free, unless nothing fits so.

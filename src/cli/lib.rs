@@ -44,6 +44,7 @@ pub mod search;
 mod serve;
 pub mod share;
 pub mod show;
+mod stopping;
 pub mod sweep;
 mod tables;
 mod timeline;
@@ -184,14 +185,6 @@ pub fn check_files(words: &[&str]) -> Result<(), Failure> {
     outputs::guard(&command, &matches)
 }
 
-/// A handler that cannot be set leaves what was: partial files then stay behind.
-fn remove_partial_files_when_stopped() {
-    let _ = ctrlc::set_handler(|| {
-        stepsim_read::trace::remove_partial_files();
-        std::process::exit(130);
-    });
-}
-
 /// Runs the command line of this process.
 pub fn main() -> ExitCode {
     ExitCode::from(program(&std::env::args_os().collect::<Vec<_>>()))
@@ -207,7 +200,7 @@ pub fn program(words: &[OsString]) -> u8 {
                 Some(Ok(code)) => return code,
                 Some(Err(failure)) => Err(failure),
                 None => {
-                    remove_partial_files_when_stopped();
+                    stopping::listen();
                     screen::choose_colour(color);
                     outputs::guard(&Cli::command(), &matches).and_then(|()| command.run())
                 }

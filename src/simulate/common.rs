@@ -4,6 +4,7 @@
 //! same ([`Templates`], [`Folds`]), and a step may be jumped from any number of micro-batches in which it comes to
 //! rest.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use rustc_hash::FxHashMap;
@@ -18,6 +19,7 @@ pub struct StepCache {
     folds: Folds,
     templates: Templates,
     lengths: Mutex<FxHashMap<PipelineSize, ShortLength>>,
+    ops: AtomicU64,
 }
 
 /// Stages, and micro-batches of the shortest order that shows all turns of the schedule.
@@ -50,6 +52,13 @@ pub(super) struct SteadyStep {
 }
 
 impl StepCache {
+    /// Ops that were played for all steps together: what they cost.
+    pub fn ops(&self) -> u64 {
+        self.ops.load(Ordering::Relaxed)
+    }
+    pub(super) fn counts(&self, ops: u64) {
+        self.ops.fetch_add(ops, Ordering::Relaxed);
+    }
     /// The memory of programs.
     pub(super) fn templates(&self) -> &Templates {
         &self.templates

@@ -308,6 +308,11 @@ impl StepRequest<'_> {
         Ok(plan)
     }
 
+    /// Counts the ops of a world that is about to be played.
+    fn counts(self, world: &World) {
+        self.common.into_iter().for_each(|common| common.counts(world.op_instances()));
+    }
+
     /// The part of a world that is played.
     fn folded(self, world: &World) -> FoldedWorld {
         match self.options.fold {

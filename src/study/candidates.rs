@@ -8,20 +8,22 @@ use std::sync::OnceLock;
 use serde_json::{Map, Value};
 
 use super::base::StudyBase;
+use super::best::BestScores;
 use super::objective::Measures;
-use super::options::{LARGE, LONG, SearchOptions};
+use super::options::{LARGE, SearchOptions};
 use super::outcome::{How, PointOutcome, outcome_beside};
 use super::rows::StudyError;
 use super::space::set_text;
 use stepsim_core::clock::Clock;
 use stepsim_core::ids::DeviceId;
+use stepsim_core::interrupt::{InterruptToken, check, until};
 use stepsim_core::pool;
 use stepsim_read::analysis::report::{Extent, Report};
 use stepsim_simulate::jump::read;
 use stepsim_simulate::{Inputs, Options, RunStatus};
 
 /// Layouts simulated before the best is looked at again.
-const BATCH: usize = 16;
+pub(super) const BATCH: usize = 16;
 
 /// Layouts over the limit by more than this part of their memory, in closed form, are simulated after all others.
 const DOUBT: f64 = 0.1;
@@ -38,9 +40,9 @@ pub(super) struct LayoutCandidate {
     pub form: Measures,
     pub least: f64,
     /// Layers of its micro-batches: what a play of it costs.
-    passes: u64,
+    pub passes: u64,
     /// True if little but the margin lets it fit.
-    doubtful: bool,
+    pub doubtful: bool,
     /// Nothing better is to be expected of its simulation.
     expected: f64,
     /// Nothing better can come of its simulation.
@@ -49,18 +51,33 @@ pub(super) struct LayoutCandidate {
     pub least_s: f64,
     /// Played once, by whoever asks first.
     report: OnceLock<Option<Report>>,
+    /// Ends such a play.
+    stop: InterruptToken,
 }
 
 impl LayoutCandidate {
     /// Tells whoever listens that it is the best so far.
-    fn is_best(&self, options: &SearchOptions, simulated: Option<Measures>) {
+    pub fn is_best(&self, options: &SearchOptions, simulated: Option<Measures>) {
         if let Some(hear) = options.hear {
             hear(simulated.unwrap_or(self.form).seconds, simulated.is_some(), &self.settings);
         }
     }
 
-    /// The report of its step, with communication; `None` where it has none.
+    /// The choices by which closed form and simulation differ most: how state is sharded, and experts are dealt out.
+    pub fn kind(&self) -> String {
+        let of = |path: &str| self.settings.get(path).map(Value::to_string).unwrap_or_default();
+        ["parallelism.sharding", "parallelism.sharding.kind", "parallelism.expert"].map(of).join(" ")
+    }
+
+    /// The report of its step, with communication; `None` where it has none, or the search is to end.
     pub fn report(&self, base: &StudyBase) -> Option<&Report> {
+        let ended = until(&self.stop, || self.report_to_its_end(base).is_some());
+        check();
+        ended.and_then(|_| self.report.get()?.as_ref())
+    }
+
+    /// The same, whatever is to end.
+    fn report_to_its_end(&self, base: &StudyBase) -> Option<&Report> {
         let played = || {
             let inputs = base.inputs(&self.sets).ok()?;
             read(&inputs, &Options::default(), Extent::Overlap).ok()
@@ -70,7 +87,7 @@ impl LayoutCandidate {
 
     /// Plays it within the limit of memory; a long one for its report at once where few are played.
     pub fn simulated(&self, base: &StudyBase, options: &SearchOptions) -> PointOutcome {
-        let report = if options.plays_once(self.passes) { self.report(base) } else { None };
+        let report = if options.plays_once(self.passes) { self.report_to_its_end(base) } else { None };
         let capacity = || base.inputs(&self.sets).ok().as_ref().and_then(capacity);
         match report {
             Some(report) => within(PointOutcome::of_report(report), capacity(), options),
@@ -79,7 +96,7 @@ impl LayoutCandidate {
     }
 
     /// Bounds it by the walk of its passes too.
-    fn tighten(&mut self, base: &StudyBase, options: &SearchOptions) {
+    pub fn tighten(&mut self, base: &StudyBase, options: &SearchOptions) {
         let floor = |inputs: &Inputs| {
             let global = inputs.workload.value.batch.global;
             base.shared.estimators.of_any_batch(inputs, &mut |form| form.floor(global)).ok()?.ok()
@@ -92,7 +109,7 @@ impl LayoutCandidate {
     }
 
     /// Why it is not to be simulated.
-    fn hopeless(&self, known: &BestScores) -> Option<&'static str> {
+    pub fn hopeless(&self, known: &BestScores) -> Option<&'static str> {
         if self.floor > known.last() {
             Some("floor")
         } else {
@@ -109,27 +126,6 @@ pub(super) struct SimulatedLayout {
     pub outcome: PointOutcome,
 }
 
-/// The best scores so far, as many as are ranked, best first.
-struct BestScores {
-    scores: Vec<f64>,
-    ranked: usize,
-}
-
-impl BestScores {
-    fn add(&mut self, score: f64) {
-        let place = self.scores.partition_point(|known| *known <= score);
-        self.scores.insert(place, score);
-        self.scores.truncate(self.ranked);
-    }
-    fn best(&self) -> f64 {
-        self.scores.first().copied().unwrap_or(f64::INFINITY)
-    }
-    /// The last value of the ranking: worse layouts are not ranked.
-    fn last(&self) -> f64 {
-        self.scores.get(self.ranked - 1).copied().unwrap_or(f64::INFINITY)
-    }
-}
-
 /// A layout's candidate, or the reason why it is not simulated.
 pub(super) type CandidateResult = Result<LayoutCandidate, &'static str>;
 
@@ -139,6 +135,8 @@ struct Bounded {
     settings: Map<String, Value>,
     /// With the least time that it can take.
     at_least: Measures,
+    /// With the least time of its closed form.
+    form: Measures,
     /// Bytes that are held for certain.
     least: f64,
     passes: u64,
@@ -168,17 +166,110 @@ impl Ord for QueuePlace {
     }
 }
 
+/// Numbers of layouts, from all over the space, that are bounded before the others, so that there is an answer early.
+const FIRST: [usize; 3] = [64, 512, 4096];
+
+/// Layouts that take longer to be bounded, in seconds, have the best of the first ones told.
+const SOON_S: f64 = 1.0;
+
+/// The layouts of a space by sums alone.
+struct Bounds {
+    all: Vec<Option<BoundResult>>,
+    begun: Clock,
+    /// The best in closed form so far.
+    best: Option<f64>,
+}
+
+impl Bounds {
+    /// Bounds all points, unless the search is to end before and a layout fits.
+    fn of(
+        base: &StudyBase,
+        points: &[Map<String, Value>],
+        options: &SearchOptions,
+        threads: usize,
+        tell: &mut dyn FnMut(u64) -> Result<(), StudyError>,
+    ) -> Result<Bounds, StudyError> {
+        let all = points.iter().map(|_| None).collect();
+        let mut bounds = Bounds { all, begun: Clock::start(), best: None };
+        let order = spread(points.len());
+        let firsts = FIRST.into_iter().filter(|first| 2 * first <= points.len());
+        let (mut done, mut fits) = (0, false);
+        for end in firsts.chain([points.len()]) {
+            let mut left: Vec<usize> =
+                order[..end].iter().copied().filter(|i| bounds.all[*i].is_none()).collect();
+            // Neighbours share most.
+            left.sort_unstable();
+            let mut told = Ok(());
+            let of_point = |i: usize| bound(base, &points[left[i]], options);
+            pool::each(left.len(), threads, &of_point, &mut |i, found| {
+                fits |= found.as_ref().is_ok_and(|found| !found.doubtful);
+                (bounds.all[left[i]], done) = (Some(found), done + 1);
+                told = tell(done);
+                let ends = told.is_err() || fits && options.stop.is_pulled();
+                if ends { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            });
+            told?;
+            if fits && options.stop.is_pulled() {
+                break;
+            }
+            if end < points.len() {
+                bounds.tell_best(base, options, end);
+            }
+        }
+        Ok(bounds)
+    }
+
+    /// Tells the best so far in closed form, where all layouts take long.
+    fn tell_best(&mut self, base: &StudyBase, options: &SearchOptions, done: usize) {
+        let all_s = self.begun.elapsed().as_secs_f64() * self.all.len() as f64 / done as f64;
+        if options.hear.is_none() || all_s < SOON_S {
+            return;
+        }
+        let score = |bounded: &Bounded| bounded.form.score(options.objective);
+        let fitting = self.all.iter().flatten().flatten().filter(|bounded| !bounded.doubtful);
+        let best = fitting.min_by(|a, b| score(a).total_cmp(&score(b)));
+        let Some(Ok(walked)) = best.map(|bounded| walked(base, bounded, options)) else { return };
+        let score = walked.form.score(options.objective);
+        if self.best.is_none_or(|best| score < best) {
+            self.best = Some(score);
+            walked.is_best(options, None);
+        }
+    }
+}
+
+/// The numbers below `count` in an order whose beginnings all lie evenly over them.
+fn spread(count: usize) -> Vec<usize> {
+    const GOLDEN: f64 = 0.618_033_988_749_895;
+    let gcd = |mut a: usize, mut b: usize| {
+        while b > 0 {
+            (a, b) = (b, a % b);
+        }
+        a
+    };
+    let first = (count as f64 * GOLDEN) as usize;
+    let step = (first.max(1)..).find(|step| gcd(*step, count) <= 1).unwrap_or(1);
+    (0..count).map(|i| i * step % count).collect()
+}
+
+/// A bounded layout, or the reason why it is not simulated.
+type BoundResult = Result<Bounded, &'static str>;
+
 /// Layouts that count, those that fit in closed form first and the best of these first. No order is walked of a
 /// layout whose bound by sums puts it behind all that are asked for.
 pub(super) struct CandidateQueue<'a> {
-    base: &'a StudyBase,
+    pub base: &'a StudyBase,
     options: &'a SearchOptions,
     threads: usize,
     waiting: BinaryHeap<Reverse<QueuePlace>>,
     bounded: Vec<Option<Bounded>>,
     walked: BTreeMap<usize, LayoutCandidate>,
     /// How many have been walked.
-    walks: u64,
+    pub walks: u64,
+    /// Layouts that were bounded, and those without a bound as the search was to end.
+    pub bounded_layouts: u64,
+    pub unbounded: u64,
+    /// The places of those that will not be walked, as the search is to end.
+    set_aside: Vec<QueuePlace>,
     /// Those in front, in order.
     pub candidates: Vec<LayoutCandidate>,
     /// How many do not count, by reason.
@@ -186,7 +277,7 @@ pub(super) struct CandidateQueue<'a> {
 }
 
 impl<'a> CandidateQueue<'a> {
-    /// Bounds all points; `tell` is told how many are done.
+    /// Bounds all points, some of all kinds first; `tell` is told how many are done.
     ///
     /// # Errors
     /// That of `tell`.
@@ -202,19 +293,13 @@ impl<'a> CandidateQueue<'a> {
         if options.deadline_s.is_some() {
             pruned.insert("deadline", 0);
         }
+        let bounds = Bounds::of(base, points, options, threads, tell)?;
         let (mut waiting, mut bounded) = (BinaryHeap::new(), Vec::with_capacity(points.len()));
-        let mut all: Vec<Option<Result<Bounded, &str>>> = points.iter().map(|_| None).collect();
-        let (mut done, mut told) = (0, Ok(()));
-        pool::each(points.len(), threads, &|i| bound(base, &points[i], options), &mut |i, found| {
-            (all[i], done) = (Some(found), done + 1);
-            told = tell(done);
-            if told.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
-        });
-        told?;
-        for found in all.into_iter().flatten() {
+        let unbounded = bounds.all.iter().filter(|found| found.is_none()).count() as u64;
+        for found in bounds.all.into_iter().flatten() {
             match found {
                 Ok(found) => {
-                    let score = found.at_least.score(options.objective);
+                    let score = found.form.score(options.objective);
                     let (doubtful, point) = (found.doubtful, bounded.len());
                     waiting.push(Reverse(QueuePlace { doubtful, score, walked: false, point }));
                     bounded.push(Some(found));
@@ -222,13 +307,33 @@ impl<'a> CandidateQueue<'a> {
                 Err(reason) => *pruned.entry(reason).or_insert(0) += 1,
             }
         }
-        let (walked, walks, candidates) = (BTreeMap::new(), 0, Vec::new());
-        Ok(CandidateQueue { base, options, threads, waiting, bounded, walked, walks, candidates, pruned })
+        Ok(CandidateQueue {
+            base,
+            options,
+            threads,
+            waiting,
+            bounded,
+            walked: BTreeMap::new(),
+            walks: 0,
+            bounded_layouts: points.len() as u64 - unbounded,
+            unbounded,
+            set_aside: Vec::new(),
+            candidates: Vec::new(),
+            pruned,
+        })
+    }
+
+    /// True if its layouts take seconds to be estimated.
+    pub fn is_large(&self) -> bool {
+        self.bounded.len() > LARGE
     }
 
     /// The candidate at a place, if there is one of this kind; what is surely worse than `last` need not be ranked.
     pub fn at(&mut self, place: usize, doubtful: bool, last: f64) -> Option<&mut LayoutCandidate> {
         while self.candidates.len() <= place && self.next_is(doubtful) {
+            if self.options.stop.is_pulled() {
+                self.settle();
+            }
             self.go_on(last);
         }
         self.candidates.get_mut(place).filter(|candidate| candidate.doubtful == doubtful)
@@ -239,21 +344,43 @@ impl<'a> CandidateQueue<'a> {
             self.go_on(f64::INFINITY);
         }
     }
+    /// The layouts that have been walked and are not in front.
+    pub fn walked_layouts(&self, doubtful: bool) -> impl Iterator<Item = (usize, &LayoutCandidate)> {
+        let of_kind = move |(_, candidate): &(&usize, &LayoutCandidate)| candidate.doubtful == doubtful;
+        self.walked.iter().filter(of_kind).map(|(point, candidate)| (*point, candidate))
+    }
+    /// Takes one of them to the end of those in front.
+    ///
+    /// # Panics
+    /// It is none of them.
+    pub fn bring(&mut self, point: usize) -> &mut LayoutCandidate {
+        self.candidates.extend(self.walked.remove(&point));
+        self.candidates.last_mut().expect("one that was walked")
+    }
+    /// Sets aside what has not been walked, where anything has.
+    fn settle(&mut self) {
+        if !self.walked.is_empty() {
+            let (walked, aside) = self.waiting.drain().partition(|Reverse(place)| place.walked);
+            self.waiting = walked;
+            self.set_aside.extend(aside.into_iter().map(|Reverse(place)| place));
+        }
+    }
     fn next_is(&self, doubtful: bool) -> bool {
         self.waiting.peek().is_some_and(|Reverse(next)| next.doubtful == doubtful)
     }
     /// Layouts of this kind that stay behind, unwalked or not, leave the line: their scores at best.
     pub fn dismiss(&mut self, doubtful: bool) -> Vec<f64> {
-        let mut left = Vec::new();
+        let mut places: Vec<QueuePlace> =
+            self.set_aside.extract_if(.., |place| place.doubtful == doubtful).collect();
         while self.next_is(doubtful) {
-            let Some(Reverse(place)) = self.waiting.pop() else { break };
-            left.push(match (self.walked.remove(&place.point), self.bounded[place.point].take()) {
-                (Some(candidate), _) => candidate.floor,
-                (None, Some(bounded)) => bounded.floor(self.options),
-                (None, None) => place.score,
-            });
+            places.extend(self.waiting.pop().map(|Reverse(place)| place));
         }
-        left
+        // One that is neither walked nor bounded has come to the front before its turn.
+        let score = |place: QueuePlace| match self.walked.remove(&place.point) {
+            Some(candidate) => Some(candidate.floor),
+            None => self.bounded[place.point].take().map(|bounded| bounded.floor(self.options)),
+        };
+        places.into_iter().filter_map(score).collect()
     }
 
     /// The next one is walked, with some behind it, joins those in front, or leaves the line as surely worse than
@@ -301,11 +428,7 @@ impl Bounded {
 }
 
 /// A layout by sums alone.
-fn bound(
-    base: &StudyBase,
-    settings: &Map<String, Value>,
-    options: &SearchOptions,
-) -> Result<Bounded, &'static str> {
+fn bound(base: &StudyBase, settings: &Map<String, Value>, options: &SearchOptions) -> BoundResult {
     let sets: Vec<String> = settings.iter().map(|(path, value)| set_text(path, value)).collect();
     let inputs = base.inputs(&sets).map_err(|_| "invalid")?;
     let global = inputs.workload.value.batch.global;
@@ -322,10 +445,11 @@ fn bound(
         return Err("deadline");
     }
     let at_least = Measures::new(&inputs, found.tokens, least_s, memory);
+    let form = Measures { seconds: found.form_seconds * (1.0 - ROUNDING), ..at_least };
     let doubtful = memory * (1.0 - DOUBT) > limit;
     let workload = &inputs.workload.value;
     let passes = workload.micro_batches(inputs.machine.devices().into()) * inputs.model.layers;
-    Ok(Bounded { sets, settings: settings.clone(), at_least, least, passes, doubtful })
+    Ok(Bounded { sets, settings: settings.clone(), at_least, form, least, passes, doubtful })
 }
 
 /// The whole closed form of a layout.
@@ -334,7 +458,7 @@ fn walked(base: &StudyBase, bounded: &Bounded, options: &SearchOptions) -> Candi
     let global = inputs.workload.value.batch.global;
     let seconds = base.shared.estimators.of_any_batch(&inputs, &mut |form| form.seconds(global));
     let seconds = seconds.map_err(|_| "invalid")?.map_err(|_| "invalid")?;
-    let Bounded { sets, settings, at_least, least, passes, doubtful } = bounded;
+    let Bounded { sets, settings, at_least, form: _, least, passes, doubtful } = bounded;
     let least_s = at_least.seconds;
     let form = Measures { seconds, ..*at_least };
     let at_best = form.less(options.margin);
@@ -342,9 +466,19 @@ fn walked(base: &StudyBase, bounded: &Bounded, options: &SearchOptions) -> Candi
         return Err("deadline");
     }
     let (expected, floor) = (at_best.score(options.objective), bounded.floor(options));
-    let (sets, settings, report) = (sets.clone(), settings.clone(), OnceLock::new());
-    let (least, passes, doubtful) = (*least, *passes, *doubtful);
-    Ok(LayoutCandidate { sets, settings, form, least, passes, doubtful, expected, floor, least_s, report })
+    Ok(LayoutCandidate {
+        sets: sets.clone(),
+        settings: settings.clone(),
+        form,
+        least: *least,
+        passes: *passes,
+        doubtful: *doubtful,
+        expected,
+        floor,
+        least_s,
+        report: OnceLock::new(),
+        stop: options.stop.clone(),
+    })
 }
 
 /// Bytes of device memory.
@@ -371,144 +505,5 @@ fn within(outcome: PointOutcome, capacity: Option<f64>, options: &SearchOptions)
             ..PointOutcome::default()
         },
         _ => outcome,
-    }
-}
-
-/// The layouts that have been simulated, and the ones left out.
-pub(super) struct SearchSimulations {
-    /// With their places among the candidates.
-    pub outcomes: Vec<(usize, PointOutcome)>,
-    /// Candidates that were left out because others are better, by reason.
-    pub hopeless: BTreeMap<&'static str, u64>,
-    /// Candidates that were left out although they may be.
-    pub undecided: u64,
-    /// The margin that holds for what was simulated.
-    pub margin_reached: f64,
-}
-
-impl SearchSimulations {
-    /// Simulates all candidates.
-    pub fn of_all(
-        candidates: &[LayoutCandidate],
-        options: &SearchOptions,
-        threads: usize,
-        simulate: &(dyn Fn(&LayoutCandidate) -> PointOutcome + Sync),
-        tell: &mut dyn FnMut(u64) -> Result<(), StudyError>,
-    ) -> Result<SearchSimulations, StudyError> {
-        let mut outcomes = Vec::new();
-        for (i, batch) in candidates.chunks(BATCH).enumerate() {
-            let of_batch = pool::all(batch.len(), threads, &|i| simulate(&batch[i]));
-            outcomes.extend(of_batch.into_iter().enumerate().map(|(j, outcome)| (i * BATCH + j, outcome)));
-            tell(outcomes.len() as u64)?;
-        }
-        Ok(SearchSimulations {
-            outcomes,
-            hopeless: BTreeMap::new(),
-            undecided: 0,
-            margin_reached: options.margin,
-        })
-    }
-
-    /// Simulates candidates in batches, best estimate first, without those that cannot be among the best that are
-    /// ranked, or not be the best unless their closed form is longer than the margin allows. `tell` is told how many
-    /// are walked or simulated.
-    pub fn over(
-        line: &mut CandidateQueue<'_>,
-        options: &SearchOptions,
-        threads: usize,
-        simulate: &(dyn Fn(&LayoutCandidate) -> PointOutcome + Sync),
-        tell: &mut dyn FnMut(u64) -> Result<(), StudyError>,
-    ) -> Result<SearchSimulations, StudyError> {
-        let begun = Clock::start();
-        let mut known = BestScores { scores: Vec::new(), ranked: options.top.max(1) };
-        let mut outcomes = Vec::new();
-        let (mut left, mut behind) = (Vec::new(), Vec::new());
-        let (base, mut next, mut passes) = (line.base, 0, 0);
-        let is_large = line.bounded.len() > LARGE;
-        // Time is looked at between batches.
-        let at_once = if options.budget_s.is_some() { threads } else { BATCH };
-        for doubtful in [false, true] {
-            let mut over = false;
-            loop {
-                let room = options.most_simulated - outcomes.len();
-                let mut batch = Vec::new();
-                while !over
-                    && batch.len() < at_once.min(room)
-                    && !options.is_over(begun, outcomes.len() + batch.len())
-                    && let Some(candidate) = line.at(next, doubtful, known.last())
-                {
-                    if !options.affords(passes + candidate.passes, outcomes.len() + batch.len()) {
-                        break;
-                    }
-                    if candidate.hopeless(&known).is_none() {
-                        candidate.tighten(base, options);
-                    }
-                    match candidate.hopeless(&known) {
-                        None => {
-                            passes += candidate.passes;
-                            let is_first = outcomes.is_empty() && batch.is_empty();
-                            if is_first && (is_large || passes > LONG) {
-                                candidate.is_best(options, None);
-                            }
-                            batch.push(next);
-                        }
-                        Some(reason) => {
-                            left.push(next);
-                            // So are all that have a longer estimate.
-                            over = reason == "time";
-                        }
-                    }
-                    next += 1;
-                    tell(line.walks + outcomes.len() as u64)?;
-                }
-                if batch.is_empty() {
-                    break;
-                }
-                let candidates = &line.candidates;
-                // Records of long steps are large: one at a time.
-                let alone = batch.iter().any(|i| options.plays_once(candidates[*i].passes));
-                let threads = if alone { 1 } else { threads };
-                let of_batch = pool::all(batch.len(), threads, &|i| simulate(&candidates[batch[i]]));
-                for (i, outcome) in batch.into_iter().zip(of_batch) {
-                    let found =
-                        candidates[i].form.simulated(&outcome).filter(|found| options.in_time(*found));
-                    let score = found.map(|found| found.score(options.objective));
-                    if (is_large || passes > LONG) && score.is_some_and(|score| score < known.best()) {
-                        candidates[i].is_best(options, found);
-                    }
-                    score.into_iter().for_each(|score| known.add(score));
-                    outcomes.push((i, outcome));
-                }
-                tell(line.walks + outcomes.len() as u64)?;
-            }
-            while line.candidates.get(next).is_some_and(|candidate| candidate.doubtful == doubtful) {
-                left.push(next);
-                next += 1;
-            }
-            behind.push((over, line.dismiss(doubtful)));
-        }
-        let (mut hopeless, mut undecided, mut shortest) = (BTreeMap::new(), 0, f64::INFINITY);
-        for candidate in left.into_iter().map(|i| &line.candidates[i]) {
-            let reason = candidate.hopeless(&known);
-            if reason != Some("floor") {
-                shortest = shortest.min(candidate.form.score(options.objective));
-            }
-            match reason {
-                Some(reason) => *hopeless.entry(reason).or_insert(0) += 1,
-                None => undecided += 1,
-            }
-        }
-        for (over, floor) in
-            behind.into_iter().flat_map(|(over, all)| all.into_iter().map(move |f| (over, f)))
-        {
-            match floor > known.last() {
-                true => *hopeless.entry("floor").or_insert(0) += 1,
-                false if over => *hopeless.entry("time").or_insert(0) += 1,
-                false => undecided += 1,
-            }
-        }
-        let reached = if shortest.is_finite() { 1.0 - known.best() / shortest } else { options.margin };
-        let margin_reached = reached.clamp(0.0, options.margin);
-        Ok(SearchSimulations { outcomes, hopeless, undecided, margin_reached })
     }
 }

@@ -14,6 +14,7 @@
 
 mod advice;
 mod base;
+mod best;
 mod candidates;
 mod columns;
 mod condition;
@@ -44,6 +45,7 @@ mod row_files;
 pub mod rows;
 mod search;
 pub mod simulating;
+mod simulations;
 pub mod space;
 mod sweep;
 mod valued;
@@ -69,7 +71,7 @@ pub use proof::Proof;
 pub use reasons::{Reason, reasons};
 pub use row_files::{read_rows, write_rows};
 pub use rows::{Row, StudyError, merge, write_text};
-pub use search::{RankedLayout, SearchReport, SearchResult, search};
+pub use search::{RankedLayout, SearchReport, SearchResult, StoppedSearch, search};
 pub use simulating::Simulating;
 pub use space::{MOST_POINTS, PointSelection, Space, StudyAxis, set_text};
 pub use sweep::{SweepOptions, SweepShard, missing, sweep, sweep_each};

@@ -4,8 +4,8 @@ use serde_json::{Map, Value};
 
 use super::objective::{Measures, Objective};
 use super::space::StudyAxis;
-use stepsim_core::clock::Clock;
 use stepsim_core::declare::defaults;
+use stepsim_core::interrupt::InterruptToken;
 
 /// Memory of measured steps is known to about this part (`docs/evidence/accuracy.md`), and a device without any left
 /// has to give memory back and ask again.
@@ -44,6 +44,9 @@ defaults! {
         pub most_simulated: usize = 400,
         /// Layers of micro-batches that are played of all layouts together; default: no limit.
         pub most_passes: Option<u64>,
+        /// Ops that are played of all layouts together, beyond the first: ranks that are not alike are played each;
+        /// default: no limit.
+        pub most_ops: Option<u64>,
         /// Layouts that are simulated whatever a play of them costs.
         pub first_played: usize = 4,
         /// The simulated step is taken not to be shorter than the closed form less this part of it; 1 leaves out only
@@ -59,8 +62,10 @@ defaults! {
         pub placement: bool,
         /// Threads; default: as many as processors.
         pub threads: Option<usize>,
-        /// Seconds after which no further layout is simulated; default: no limit.
+        /// Seconds after which the search ends with the best so far; default: no limit.
         pub budget_s: Option<f64>,
+        /// Ends the search with the best so far as soon as it is pulled.
+        pub stop: InterruptToken,
         /// Hears of the best layout so far where simulations take long.
         pub hear: Option<BestHeard>,
         /// True if the first is asked what could be otherwise, and the two unlike it what they bet on.
@@ -77,13 +82,12 @@ impl SearchOptions {
     pub(super) fn plays_once(&self, passes: u64) -> bool {
         !self.answers && passes > LONG
     }
-    /// True if the time is over behind `played` layouts; one is always simulated.
-    pub(super) fn is_over(&self, begun: Clock, played: usize) -> bool {
-        played > 0 && self.budget_s.is_some_and(|budget| begun.elapsed().as_secs_f64() > budget)
-    }
-    /// True if a layout may be simulated behind `played` others, with which it has `passes` layers of micro-batches.
-    pub(super) fn affords(&self, passes: u64, played: usize) -> bool {
-        self.most_passes.is_none_or(|most| played < self.first_played || passes <= most)
+    /// True if a layout may be simulated behind `played` others, with which it has `passes` layers of micro-batches and
+    /// `ops`.
+    pub(super) fn affords(&self, passes: u64, ops: f64, played: usize) -> bool {
+        let within = self.most_passes.is_none_or(|most| passes <= most)
+            && self.most_ops.is_none_or(|most| ops <= most as f64);
+        played < self.first_played || within
     }
     /// True if a field, or one inside it or around it, is held or varied.
     pub(super) fn asks(&self, path: &str) -> bool {

@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::candidates::{CandidateQueue, LayoutCandidate, SearchSimulations};
+use super::candidates::{CandidateQueue, LayoutCandidate};
 use super::options::SearchOptions;
 use super::outcome::PointOutcome;
 use super::rows::StudyError;
+use super::simulations::{SearchSimulations, Simulate};
 use stepsim_measure::score::kendall;
 
 /// A search beside the truth.
@@ -32,7 +33,7 @@ pub(super) fn prove(
     line: &mut CandidateQueue<'_>,
     options: &SearchOptions,
     threads: usize,
-    simulate: &(dyn Fn(&LayoutCandidate) -> PointOutcome + Sync),
+    simulate: Simulate<'_>,
     tell: &mut dyn FnMut(u64) -> Result<(), StudyError>,
 ) -> Result<(SearchSimulations, Proof), StudyError> {
     line.all();

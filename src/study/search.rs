@@ -16,7 +16,7 @@ use serde_json::{Map, Value};
 
 use super::advice::{Advice, WeighedLayout, sorted as by_cost};
 use super::base::StudyBase;
-use super::candidates::{CandidateQueue, LayoutCandidate, SearchSimulations, SimulatedLayout, simulated};
+use super::candidates::{CandidateQueue, LayoutCandidate, SimulatedLayout, simulated};
 use super::layout::{ASSUMED, FixedValues, NEUTRAL, layouts};
 use super::objective::Objective;
 use super::offload;
@@ -27,6 +27,7 @@ use super::proof::{Proof, prove};
 use super::reasons::{Reason, reasons};
 use super::rows::StudyError;
 use super::simulating::Simulating;
+use super::simulations::SearchSimulations;
 use super::space::{MOST_POINTS, Space, StudyAxis, set_text};
 use stepsim_core::ids::DeviceId;
 use stepsim_core::pool;
@@ -104,6 +105,9 @@ pub struct SearchReport {
     pub margin: f64,
     /// The margin of time that holds for what was simulated: smaller where simulations ran out.
     pub time_margin_reached: f64,
+    /// How far it came, where its time was over or it was stopped before it was done.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stopped: Option<StoppedSearch>,
     /// By how much of itself the closed form was longer than the simulation at most, of all that were simulated.
     pub closed_form_longest: f64,
     /// The same of what a step takes at least: 0, or the floor is none.
@@ -121,6 +125,30 @@ pub struct SearchReport {
     /// Two that differ from the first in kind: worth measuring beside it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unlike: Vec<RankedLayout>,
+}
+
+/// How far a search came that ended before it was done: the best is the best among the layouts that it saw.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct StoppedSearch {
+    /// Layouts of the space.
+    pub points: u64,
+    /// Of these, bounded: memory and the least time, by sums.
+    pub bounded: u64,
+    /// Of these, estimated in closed form.
+    pub estimated: u64,
+    /// Of these, simulated.
+    pub simulated: u64,
+}
+
+impl StoppedSearch {
+    /// In words.
+    pub fn sentence(&self) -> String {
+        let StoppedSearch { points, bounded, estimated, simulated } = self;
+        format!(
+            "stopped before its end: of {points} layouts {bounded} were bounded, {estimated} estimated and \
+             {simulated} simulated; the others may be better"
+        )
+    }
 }
 
 /// A report, and the best workload ready to run.
@@ -145,7 +173,11 @@ pub fn search(
     options: &SearchOptions,
     progress: &mut dyn FnMut(u64) -> ControlFlow<()>,
 ) -> Result<SearchResult, StudyError> {
+    let options = &SearchOptions { stop: options.stop.within(options.budget_s), ..options.clone() };
     let mut found = within(workload, machine, options, progress)?;
+    if options.stop.is_pulled() && found.best.is_some() {
+        return Ok(found);
+    }
     if let Some(best_s) = found.report.ranking.first().and_then(|best| best.outcome.step_time_s) {
         found.report.assumed.extend(own_left_out(workload, machine, options, best_s));
     }
@@ -212,8 +244,14 @@ fn within(
     } else {
         (SearchSimulations::over(&mut line, options, threads, &simulate, &mut tell_run)?, None)
     };
-    let CandidateQueue { candidates, mut pruned, .. } = line;
-    *pruned.entry("limit").or_insert(0) += run.undecided;
+    let stopped = options.stop.is_pulled().then_some(StoppedSearch {
+        points: points.len() as u64,
+        bounded: line.bounded_layouts,
+        estimated: line.walks,
+        simulated: run.outcomes.len() as u64,
+    });
+    let CandidateQueue { candidates, mut pruned, unbounded, .. } = line;
+    *pruned.entry("limit").or_insert(0) += run.undecided + unbounded;
     for (reason, count) in &run.hopeless {
         *pruned.entry(reason).or_insert(0) += count;
     }
@@ -228,7 +266,8 @@ fn within(
         simulated: run.outcomes.len() as u64,
         unfit: BTreeMap::new(),
         margin: options.margin,
-        time_margin_reached: run.margin_reached,
+        time_margin_reached: if stopped.is_some() { 0.0 } else { run.margin_reached },
+        stopped,
         closed_form_longest: 0.0,
         simulating: None,
         floor_longest: 0.0,

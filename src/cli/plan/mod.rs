@@ -12,7 +12,7 @@ use super::outputs::WRITTEN;
 use super::progress::TerminalProgress;
 use super::search::words::so_far;
 use super::write::{write_json, write_page, write_report};
-use super::{Failure, normal, outputs, say, width};
+use super::{Failure, normal, outputs, say, stopping, width};
 use crate::estimate::tokens;
 use screen::screen;
 use stepsim_bring::hugging_face::name_of;
@@ -63,7 +63,8 @@ pub struct Args {
     /// Search the fastest layout also where one is stated
     #[arg(long)]
     search: bool,
-    /// Simulate no further layout after this time: `10s`
+    /// End a search after this time with the best layout so far (as Ctrl-C does), and say how far it came: `10s`; one
+    /// layout is simulated to its end
     #[arg(long, value_name = "SECONDS", value_parser = budget)]
     budget: Option<f64>,
     /// Threads [default: one a processor]
@@ -112,6 +113,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     };
     let mut plan = request.read()?;
     plan.budget_s = args.budget;
+    if plan.layout == LayoutSource::Searched {
+        plan.stop = stopping::token();
+    }
     plan.threads = args.threads.map(usize::from);
     plan.hear = Some(so_far);
     let laid_out = TerminalProgress::over("layouts", |tell| plan.laid_out(tell));

@@ -47,6 +47,9 @@ pub(super) fn screen(plan: &RunPlan, planned: &SimulatedPlan, whole: Option<&str
     lines.add("step", &format!("{step}, MFU {:.1} %, {tokens} tokens/s a device", 100.0 * answer.mfu));
     lines.add("range", &answer.range);
     lines.add("layout", &planned.layout);
+    if let Some(stopped) = &plan.stopped {
+        lines.add("", &format!("the search {}", stopped.sentence()));
+    }
     if let Some(bytes) = answer.memory_peak_bytes {
         let of =
             answer.memory_capacity_bytes.map_or(String::new(), |all| format!(" of {:.1}", all as f64 / GIB));

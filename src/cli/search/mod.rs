@@ -9,7 +9,7 @@ use comfy_table::{Table, presets};
 use super::asked::{LayoutOptions, above_zero, budget};
 use super::progress::TerminalProgress;
 use super::tables::{gib, right};
-use super::{Failure, say};
+use super::{Failure, say, stopping};
 use stepsim_measure::score::ranges::range_in_words;
 use stepsim_study::{
     Objective, RankedLayout, SearchOptions, SearchReport, StudyAxis, search, space as units,
@@ -26,7 +26,7 @@ Tensor, sequence, context, pipeline, expert and data parallelism, schedule and c
 recomputation are chosen; the workload's own layout does not count, all else of it does. Every layout is estimated in
 closed form. A layout is left out if a lower bound of its memory does not fit, if a lower bound of its time is longer
 than every ranked one, or if its estimate is longer than the best simulated one by more than a margin. The rest is
-simulated, best estimate first.
+simulated, best estimate first. What takes long says the best so far on the way.
 
 Examples:
   stepsim search llama3-70b
@@ -64,7 +64,8 @@ pub struct Args {
     #[arg(long, default_value_t = 400, value_name = "N",
         value_parser = crate::asked::whole::<u32>(1..=u32::MAX.into()))]
     most_simulated: u32,
-    /// Simulate no further layout after this time: `10s`
+    /// End after this time with the best layout so far (as Ctrl-C does), and say how far it came: `10s`; one layout is
+    /// simulated to its end
     #[arg(long, value_name = "SECONDS", value_parser = budget)]
     budget: Option<f64>,
     /// How much longer than the simulation a closed form may be, as a part of it
@@ -118,6 +119,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         offload: args.offload,
         placement: args.placement,
         budget_s: args.budget,
+        stop: stopping::token(),
         hear: Some(words::so_far),
         ..args.asked.options()
     };
@@ -178,9 +180,11 @@ fn text(report: &SearchReport, seconds: f64) -> String {
     if let Some(deadline) = report.deadline_s {
         text += &format!("  {} can only take longer than {deadline} s (closed form)\n", of("deadline"));
     }
-    if of("limit") > 0 {
+    if let Some(stopped) = &report.stopped {
+        text += &format!("  {}\n", stopped.sentence());
+    } else if of("limit") > 0 {
         text += &format!(
-            "  {} more were left out by --most-simulated or --budget: a margin of {:.1} % holds for the rest\n",
+            "  {} more were left out by --most-simulated: a margin of {:.1} % holds for the rest\n",
             of("limit"),
             100.0 * report.time_margin_reached
         );

@@ -32,6 +32,22 @@ fn threads_of_the_work_end_too() {
 }
 
 #[test]
+fn a_token_ends_with_its_time_and_with_those_around_it() {
+    let whole = InterruptToken::default();
+    let (timed, untimed) = (whole.within(Some(0.0)), whole.within(None));
+    assert!(!untimed.is_pulled() && until(&whole.within(Some(1e9)), check).is_some());
+    std::thread::sleep(std::time::Duration::from_millis(1));
+    assert!(timed.is_pulled() && until(&timed, check).is_none());
+    // Work inside other work ends with it, and the other then at its own next check.
+    let inner = || {
+        whole.pull();
+        until(&InterruptToken::default(), check)
+    };
+    assert_eq!(until(&whole, || (inner(), check())), None);
+    assert!(untimed.is_pulled());
+}
+
+#[test]
 #[should_panic(expected = "a defect")]
 fn a_panic_stays_a_panic() {
     until(&InterruptToken::default(), || panic!("a defect"));

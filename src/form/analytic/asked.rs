@@ -35,6 +35,12 @@ impl PolicyDemand {
     pub fn reduces_behind(&self) -> bool {
         self.reductions.is_none_or(|reductions| !reductions.every && !reductions.held)
     }
+    /// Seconds behind the last pass at least: the longest reduction there, the table that stages share, and messages
+    /// behind the optimizer step.
+    pub fn behind_passes(&self) -> f64 {
+        let left = self.left.iter().map(|times| times.alone(true)).fold(0.0, f64::max);
+        left + self.tied + self.behind
+    }
     /// True if it gathers as another does.
     pub fn gathers_as(&self, other: &PolicyDemand) -> bool {
         let gathers =

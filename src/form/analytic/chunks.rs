@@ -34,6 +34,10 @@ pub(super) struct ChunkPasses {
 }
 
 impl ChunkPasses {
+    /// How many kinds there are.
+    pub fn kinds(&self) -> usize {
+        self.kinds.len()
+    }
     /// The number of chunks like this one.
     pub fn kind(&mut self, units: &Units) -> usize {
         let same = |known: &Units| {
@@ -43,6 +47,10 @@ impl ChunkPasses {
             self.kinds.push(units.clone());
             self.kinds.len() - 1
         })
+    }
+    /// The units of chunks of a kind.
+    pub fn units(&self, kind: usize) -> &Units {
+        &self.kinds[kind]
     }
     /// A pass through a chunk; the `first` of a step casts its weights.
     pub fn single(&self, kind: usize, pass: Pass, first: bool) -> Rc<Passage> {

@@ -165,8 +165,14 @@ impl<'a> ClosedForm<'a> {
         let Some((_, held)) = &self.held else { unreachable!("it was made just now") };
         let memory = held.memory.clone();
         let seconds = held.floor.seconds(f64::from(self.form.passes()), 0.0, self.form.optimizer[0]);
+        let update = if held.updates_between_copies() { 0.0 } else { self.form.optimizer[1] };
+        let form_seconds = match self.own {
+            Some(_) => seconds,
+            None => seconds.max(self.form.least(held) + update + self.form.host_reads),
+        };
         Ok(StepBound {
             seconds,
+            form_seconds,
             memory: self.own.as_ref().map_or(memory, |own| own.memory.clone()),
             capacity: self.capacity,
             tokens: global as f64 * self.form.workload().sequence(self.model) as f64,

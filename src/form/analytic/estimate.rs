@@ -34,6 +34,8 @@ pub struct Estimate {
 pub struct StepBound {
     /// Seconds that the step takes at least, in closed form and simulated; 0 where nothing is certain.
     pub seconds: f64,
+    /// Seconds of its closed form at least, whatever a simulation takes.
+    pub form_seconds: f64,
     /// Device memory of each pipeline rank.
     pub memory: Vec<MemoryBytes>,
     /// Capacity of a device's memory in bytes.

@@ -93,6 +93,11 @@ impl Floor {
         self.walked
     }
 
+    /// Seconds of the passes of a rank with `micro_batches` of each direction.
+    pub fn of_rank(&self, rank: usize, micro_batches: f64) -> f64 {
+        self.ranks.get(rank).map_or(0.0, |rank| rank.seconds(micro_batches))
+    }
+
     /// Seconds with `micro_batches` of each direction, whose passes are walked in `walk` seconds, and a smallest
     /// update.
     pub fn seconds(&self, micro_batches: f64, walk: f64, update: f64) -> f64 {

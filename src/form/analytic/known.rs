@@ -62,6 +62,9 @@ struct UpdateKey {
 /// Things of a kind that are kept at once: a study of more begins anew.
 const MOST: usize = 1024;
 
+/// Layers with their prices are large, some 300 kB; neighbours in a space of layouts share them.
+const MOST_LAYERS: usize = 256;
+
 /// An order of more slots is not kept.
 const MOST_SLOTS: usize = 1 << 16;
 
@@ -80,7 +83,11 @@ impl<K, V> Memo<K, V> {
         self.0.get(&digest)?.iter().find(|(key, _)| same(key)).map(|(_, value)| Arc::clone(value))
     }
     pub(super) fn put(&mut self, digest: u64, key: K, value: V) -> Arc<V> {
-        if self.1 == MOST {
+        self.put_among(MOST, digest, key, value)
+    }
+    /// The same, of which `most` are kept.
+    fn put_among(&mut self, most: usize, digest: u64, key: K, value: V) -> Arc<V> {
+        if self.1 >= most {
             *self = Memo::default();
         }
         let value = Arc::new(value);
@@ -246,7 +253,7 @@ impl ClosedFormCache {
             cut,
             model: model.clone(),
         };
-        self.layers.borrow_mut().put(digest, key, priced)
+        self.layers.borrow_mut().put_among(MOST_LAYERS, digest, key, priced)
     }
 
     /// The groups of a rank, of the front or not, and the borders of stages, `made` unless they are known; not kept

@@ -39,6 +39,7 @@ mod crossings;
 mod estimate;
 mod floor;
 mod form;
+mod form_least;
 mod known;
 pub mod least;
 mod links;

@@ -112,6 +112,11 @@ impl Passage {
         }
         after
     }
+    /// How long each queue takes for its own ops, one after the other; inputs are no queue.
+    pub fn alone(&self) -> QueueTimes {
+        let queues = Queue::Compute as usize..QUEUES;
+        std::array::from_fn(|queue| if queues.contains(&queue) { self.0[queue][queue].max(0.0) } else { 0.0 })
+    }
     /// This pass, then another: the product of both; each column of this one is continued by `next`.
     pub fn then(&self, next: &Passage) -> Passage {
         Passage(self.0.map(|column| next.after(&column)))

@@ -174,10 +174,12 @@ fn figures_of(asked: StepRequest, exposed_before: Time) -> Result<Figures, Simul
         let (plan, folded, _) = asked.prepared()?;
         let flops = flops(&plan);
         drop(plan);
+        asked.counts(&folded.world);
         let (end, peak) = Brief::of(&folded.world, "hbm")?;
         return Ok(with_speed(inputs, end, flops, peak, StoodStill::default(), None));
     }
     let (plan, folded, _) = asked.prepared()?;
+    asked.counts(&folded.world);
     engine::check_record_size(&folded.world, options.record_bytes)?;
     let mut kept = RunRecorder::of(&folded.world);
     let stats = engine::run_observed(&folded.world, &mut kept)?;
@@ -349,6 +351,7 @@ fn play(asked: StepRequest, whole: u32, fewer: u32) -> Option<Result<Short, u32>
     let left_out = whole - fewer;
     let workload = &asked.inputs.workload.value;
     let turns = WorldTurns::of(&folded.world)?;
+    asked.counts(&folded.world);
     let mut watch = Watch::new(&folded.world, &turns);
     let stats = engine::run_observed(&folded.world, &mut watch).ok()?;
     let Watch { kept: RunRecorder { mut record, peaks }, found, .. } = watch;

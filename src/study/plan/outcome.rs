@@ -9,6 +9,8 @@ use serde_json::Value;
 use super::run_plan::RunPlan;
 use crate::otherwise::{Depth, answer};
 use stepsim_bring::imports::RunLength;
+use stepsim_core::interrupt::until;
+use stepsim_measure::score::ranges::told;
 use stepsim_read::analysis::report::Report;
 use stepsim_read::page::sheet::quoted;
 use stepsim_simulate::jump::{figures, glanced};
@@ -88,7 +90,11 @@ impl SimulatedPlan {
             Some(played) => Report { run: inputs.head(options.seed), ..played },
             None => glanced(&inputs, &options)?,
         };
-        Ok(SimulatedPlan::of_report(&inputs, answer(&inputs, &options, report, Depth::Answer)?))
+        // Where the search was to end, nothing more is played.
+        let asked = || answer(&inputs, &options, report.clone(), Depth::Answer);
+        let answered = if plan.stopped.is_some() { None } else { until(&plan.stop, asked) };
+        let report = answered.unwrap_or_else(|| Ok(told(&inputs, report)))?;
+        Ok(SimulatedPlan::of_report(&inputs, report))
     }
 
     /// The plan of a step that was played and has its answer.

@@ -6,10 +6,11 @@ use serde_json::Value;
 
 use super::model_in::model_in;
 use crate::options::BestHeard;
-use crate::{Advice, RankedLayout, SearchOptions, SearchReport, StudyError, fill, search};
+use crate::{Advice, RankedLayout, SearchOptions, SearchReport, StoppedSearch, StudyError, fill, search};
 use stepsim_bring::describe::{DescribedField, ValueClass, ValueOrigin};
 use stepsim_bring::imports::{Argument, Import, RunLength, Status};
 use stepsim_core::ids::DeviceId;
+use stepsim_core::interrupt::InterruptToken;
 use stepsim_price::model::ParameterCount;
 use stepsim_read::analysis::report::Report;
 use stepsim_simulate::{Inputs, Site};
@@ -64,8 +65,12 @@ pub struct RunPlan {
     pub open: Vec<(String, String, Vec<Value>)>,
     /// How long the whole run is, as far as its files say.
     pub length: RunLength,
-    /// Seconds after which a search simulates no further layout.
+    /// Seconds after which a search ends with the best so far.
     pub budget_s: Option<f64>,
+    /// Ends a search with the best so far as soon as it is pulled.
+    pub stop: InterruptToken,
+    /// How far a search came that ended so.
+    pub stopped: Option<StoppedSearch>,
     /// Threads; default: as many as processors.
     pub threads: Option<usize>,
     /// Hears of the best layout so far.
@@ -253,6 +258,7 @@ impl RunPlan {
             return Err(self.fits_nowhere(&found.report, progress));
         };
         self.advice.clone_from(&first.advice);
+        self.stopped = found.report.stopped;
         let why =
             format!("layout: the shortest of {} ({} simulated)", found.report.points, found.report.simulated);
         let chosen = |path: &str| path.starts_with("parallelism.") || path == "batch.micro_batch";
@@ -307,14 +313,17 @@ impl RunPlan {
 
     /// The search options that hold the layout.
     fn search_options(&self) -> SearchOptions {
+        let has_experts = model_in(&self.workload).is_none_or(|model| model.moe.is_some());
         SearchOptions {
             fix: [self.machine_sets.clone(), self.stated.clone()].concat(),
             top: 1,
             most_simulated: MOST_SIMULATED,
             most_passes: Some(MOST_PASSES),
+            most_ops: has_experts.then_some(MOST_OPS),
             // The closed form orders layouts with experts least well.
-            first_played: model_in(&self.workload).map_or(4, |model| if model.any_experts() { 4 } else { 2 }),
+            first_played: if has_experts { 4 } else { 2 },
             budget_s: self.budget_s,
+            stop: self.stop.clone(),
             threads: self.threads,
             hear: self.hear,
             answers: false,
@@ -439,6 +448,10 @@ const MOST_SIMULATED: usize = 24;
 /// Layers of micro-batches that are played at most, beyond the first layouts: some ten CPU-seconds. Where a step is
 /// long, the closed form chooses among all but the first.
 const MOST_PASSES: u64 = 100_000;
+
+/// Ops that are played at most of layouts with experts, whose ranks are least alike: some ten CPU-seconds, unless the
+/// first alone take more.
+const MOST_OPS: u64 = 80_000_000;
 
 /// A value without the quotes of JSON.
 fn plain(value: &Value) -> String {
