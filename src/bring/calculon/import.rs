@@ -13,7 +13,7 @@ use stepsim_schedule::sharding::{NONE, ZERO1};
 use stepsim_schedule::{InterleavedOneFOneB, ScheduleChoice};
 use stepsim_spec::cost::{CostSpec, Processing};
 use stepsim_spec::device::{Device, Hbm, Peaks};
-use stepsim_spec::model::{AttentionKernel, AttentionSpec, Mixer, MlpKind, ModelSpec, Norm, Positions};
+use stepsim_spec::model::{AttentionKernel, AttentionSpec, ModelSpec, Norm, Positions};
 use stepsim_spec::topology::{
     Clos, Fabric, Host, Link, Memory, Nics, Node, ScaleUp, Switch, SwitchTier, Topology, Via, core_gbps,
 };
@@ -150,26 +150,12 @@ impl Calculon {
             biases: true,
             norm: Norm::Layer,
             dropout: true,
-            parallel_block: false,
             attention: AttentionSpec {
                 kernel: AttentionKernel::Standard,
                 causal: false,
                 ..AttentionSpec::default()
             },
-            moe: None,
-            mla: None,
-            mlp_biases: None,
-            norms: None,
-            extra_norms: 0,
-            gates: false,
-            extra_rows: 0,
-            head_bias: false,
-            mixer: Mixer::Attention,
-            mlp: MlpKind::Dense,
-            layer_kinds: BTreeMap::new(),
-            layer_pattern: Vec::new(),
-            prediction_modules: 0,
-            modules: Vec::new(),
+            ..ModelSpec::default()
         }
     }
 
@@ -218,7 +204,6 @@ impl Calculon {
             ),
             device: self.device(),
             nodes,
-            other_nodes: Vec::new(),
             node: Some(Node {
                 devices: Some(devices),
                 scale_up: (devices > 1).then(|| {
@@ -241,10 +226,8 @@ impl Calculon {
             fabric: (nodes > 1).then(|| {
                 Fabric::Clos(Clos { rails: false, pxn: false, tiers: vec![tier], in_switch_reduction: false })
             }),
-            sites: None,
-            graph: None,
-            collectives: None,
             sources: BTreeMap::from([("".to_string(), self.names.system.clone())]),
+            ..Topology::default()
         };
         topology.validate().map_err(|e| e.in_file(&self.names.system))?;
         Ok(topology)
@@ -264,19 +247,12 @@ impl Calculon {
         }
         Device {
             name: stem(&self.names.system),
-            vendor: None,
-            year: None,
             peak_dense_tflops: peaks,
             hbm: Some(Hbm {
                 gb: (sys.mem1.capacity_gib * GIB).min(ENDLESS_GB),
                 gbps: sys.mem1.bandwidth_gbps,
                 kind: None,
             }),
-            compute_units: None,
-            power_w: None,
-            power_cap_w: None,
-            peer_links: None,
-            price_usd_per_h: None,
             cost: Some(CostSpec {
                 source: "the efficiency tables of the Calculon system file".into(),
                 matrix_by_gflop: self.sys.matrix[self.exe.datatype.key()].gflops_efficiency.clone(),
@@ -287,8 +263,7 @@ impl Calculon {
                 },
                 ..CostSpec::default()
             }),
-            notes: Vec::new(),
-            sources: BTreeMap::new(),
+            ..Device::default()
         }
     }
 }

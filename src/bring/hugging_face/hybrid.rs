@@ -1,43 +1,12 @@
 //! Decoders whose layers mix tokens in different ways.
 
-use super::config::{Config, ModelResult, crossed, mixed, mixer_and_mlp, with_kinds, with_two};
-use super::decoder::{experts, latent};
+use super::config::{Config, ModelResult, crossed, mixed, mixer_and_mlp, with_kinds};
+use super::decoder::latent;
 use stepsim_spec::SpecError;
 use stepsim_spec::model::{
-    AttentionSpec, GatedDeltaSpec, KimiDeltaSpec, LayerKindSpec, LayerRun, LightningSpec, Mamba1Spec,
-    Mamba2Spec, Mixer, MlpKind, ModelSpec, MoeSpec, Norm, Positions, QkNorm, Rwkv7Spec, ShortConvolutionSpec,
+    KimiDeltaSpec, LayerKindSpec, LayerRun, LightningSpec, Mamba1Spec, Mamba2Spec, Mixer, MlpKind, ModelSpec,
+    MoeSpec, Norm, Positions, QkNorm, Rwkv7Spec, ShortConvolutionSpec,
 };
-
-pub(super) fn qwen3_next(c: &Config) -> ModelResult {
-    let mut m = qwen3_5(c)?;
-    let shared = c.or(&["shared_expert_intermediate_size"], 512)?;
-    let moe = experts(c, Some(c.count(&["moe_intermediate_size"])?))?;
-    m.moe = Some(MoeSpec { shared_ffn: Some(shared), shared_gate: true, ..moe });
-    Ok(m)
-}
-
-/// Gated attention in every fourth layer, gated delta rules in the others.
-pub(super) fn qwen3_5(c: &Config) -> ModelResult {
-    let mut m = c.decoder()?;
-    m.head_size = Some(c.or(&["head_dim"], 256)?).filter(|d| d * m.heads != m.hidden);
-    m.attention = AttentionSpec { qk_norm: QkNorm::Head, output_gate: true, ..m.attention };
-    let delta = GatedDeltaSpec {
-        key_heads: c.or(&["linear_num_key_heads"], 16)?,
-        value_heads: c.or(&["linear_num_value_heads"], 32)?,
-        key_size: c.or(&["linear_key_head_dim"], 128)?,
-        value_size: c.or(&["linear_value_head_dim"], 128)?,
-        convolution: c.or(&["linear_conv_kernel_dim"], 4)?,
-        chunk: 64,
-    };
-    let every = c.or(&["full_attention_interval"], 4)?.max(1);
-    let words = c.words("layer_types");
-    let full = |i: u64| match &words {
-        Some(words) => words.get(i as usize).is_some_and(|w| w.starts_with("full")),
-        None => (i + 1).is_multiple_of(every),
-    };
-    let kinds = [("linear", mixed(Mixer::GatedDelta(delta))), ("full", LayerKindSpec::default())];
-    Ok(with_two(m, kinds, full))
-}
 
 pub(super) fn kimi_linear(c: &Config) -> ModelResult {
     let mut m = c.decoder()?;
@@ -52,7 +21,7 @@ pub(super) fn kimi_linear(c: &Config) -> ModelResult {
         router_bias: true,
         groups: c.or(&["num_expert_group"], 1)?.max(1),
         latent: c.optional(&["routed_expert_hidden_size"])?,
-        ..experts(c, Some(c.count(&["moe_intermediate_size"])?))?
+        ..c.experts(Some(c.count(&["moe_intermediate_size"])?))?
     });
     let linear = c.part("linear_attn_config").ok_or_else(|| {
         SpecError::at("linear_attn_config", "the field is missing")
@@ -88,7 +57,7 @@ fn mamba2(c: &Config) -> Result<Mamba2Spec, SpecError> {
 /// One letter a layer: M a state space, * attention, - an MLP, E experts.
 pub(super) fn nemotron_h(c: &Config) -> ModelResult {
     let listed = c.list_length("layers_block_type").unwrap_or(0);
-    let class: &[(&str, u64)] = if listed > 0 { &[("num_hidden_layers", listed)] } else { &[] };
+    let class = (listed > 0).then_some(("num_hidden_layers", listed));
     let mut m = ModelSpec { gated_mlp: false, ..c.decoder_of_class(class)? };
     let biased = c.flag("attention_bias", false).then_some(true);
     (m.attention.qkv_biases, m.attention.output_bias) = (biased, biased);
@@ -100,7 +69,7 @@ pub(super) fn nemotron_h(c: &Config) -> ModelResult {
             shared_experts: c.or(&["n_shared_experts"], 0)?,
             router_bias: true,
             latent: c.optional(&["moe_latent_size"])?,
-            ..experts(c, Some(c.count(&["moe_intermediate_size"])?))?
+            ..c.experts(Some(c.count(&["moe_intermediate_size"])?))?
         });
     }
     c.or(&["expand"], 2)?; // heads and their width say it
@@ -141,7 +110,7 @@ pub(super) fn granite(c: &Config) -> ModelResult {
     m.attention.rotary = Some(rotary);
     let shared = c.or(&["shared_intermediate_size"], 0)?;
     if c.or(&["num_local_experts"], 0)? > 0 {
-        m.moe = Some(MoeSpec { shared_ffn: Some(shared).filter(|s| *s > 0), ..experts(c, None)? });
+        m.moe = Some(MoeSpec { shared_ffn: Some(shared).filter(|s| *s > 0), ..c.experts(None)? });
     } else {
         m.ffn = shared;
     }
@@ -154,7 +123,7 @@ pub(super) fn granite(c: &Config) -> ModelResult {
 pub(super) fn jamba(c: &Config) -> ModelResult {
     let mut m = c.decoder()?;
     m.attention.rotary = Some(false);
-    m.moe = Some(experts(c, None)?);
+    m.moe = Some(c.experts(None)?);
     let rank = m.hidden.div_ceil(16);
     let mamba = Mamba1Spec {
         inner: c.or(&["mamba_expand"], 2)? * m.hidden,
@@ -198,7 +167,7 @@ pub(super) fn lfm2(c: &Config) -> ModelResult {
 /// Lightning attention with full attention in between.
 pub(super) fn minimax(c: &Config) -> ModelResult {
     let mut m = c.decoder()?;
-    m.moe = Some(experts(c, None)?);
+    m.moe = Some(c.experts(None)?);
     let head_size = c.or(&["head_dim"], m.hidden / m.heads.max(1))?;
     let block = c.or(&["block_size"], 256)?;
     let lightning = LightningSpec { heads: m.heads, head_size, block };
@@ -222,7 +191,7 @@ pub(super) fn rwkv7(c: &Config) -> ModelResult {
     let head_size = c.or(&["head_dim"], 64)?.max(1);
     let heads = hidden / head_size;
     let ratio = c.or(&["hidden_ratio"], 4)?;
-    let decoder = c.decoder_of_class(&[("num_attention_heads", heads)])?;
+    let decoder = c.decoder_of_class([("num_attention_heads", heads)])?;
     let ffn = c.or(&["intermediate_size"], ratio * hidden)?;
     let mut m = ModelSpec { ffn, gated_mlp: false, positions: Positions::None, extra_norms: 1, ..decoder };
     m.norm = if c.flag("norm_bias", true) { Norm::Layer } else { Norm::LayerNoBias };
