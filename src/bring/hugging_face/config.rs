@@ -25,8 +25,7 @@ pub(super) struct Config<'a> {
     heeded: Rc<RefCell<BTreeSet<String>>>,
 }
 
-pub(super) const EXPERTS: &[&str] =
-    &["num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts"];
+const EXPERTS: &[&str] = &["num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts"];
 const TOP_K: &[&str] =
     &["num_experts_per_tok", "experts_per_token", "num_experts_per_token", "moe_top_k", "moe_k"];
 

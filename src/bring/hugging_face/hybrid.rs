@@ -1,28 +1,16 @@
 //! Decoders whose layers mix tokens in different ways.
 
 use super::config::{Config, ModelResult, crossed, mixed, mixer_and_mlp, with_kinds};
-use super::decoder::latent;
+use super::table;
 use stepsim_spec::SpecError;
 use stepsim_spec::model::{
-    KimiDeltaSpec, LayerKindSpec, LayerRun, LightningSpec, Mamba1Spec, Mamba2Spec, Mixer, MlpKind, ModelSpec,
-    MoeSpec, Norm, Positions, QkNorm, Rwkv7Spec, ShortConvolutionSpec,
+    KimiDeltaSpec, LayerKindSpec, LayerRun, Mamba1Spec, Mamba2Spec, Mixer, MlpKind, ModelSpec, MoeSpec, Norm,
+    Positions, QkNorm, Rwkv7Spec, ShortConvolutionSpec,
 };
 
 pub(super) fn kimi_linear(c: &Config) -> ModelResult {
-    let mut m = c.decoder()?;
-    (m.kv_heads, m.head_size) = (None, None);
-    m.mla = Some(latent(c)?);
-    m.attention.rotary = Some(false);
-    let first_dense = c.or(&["first_k_dense_replace"], 0)?;
-    m.moe = Some(MoeSpec {
-        shared_experts: c.or(&["num_shared_experts", "n_shared_experts"], 0)?,
-        first_dense_layers: first_dense,
-        every_layers: c.or(&["moe_layer_freq"], 1)?,
-        router_bias: true,
-        groups: c.or(&["num_expert_group"], 1)?.max(1),
-        latent: c.optional(&["routed_expert_hidden_size"])?,
-        ..c.experts(Some(c.count(&["moe_intermediate_size"])?))?
-    });
+    let m = table::model(c, "kimi_linear")?;
+    let first_dense = m.moe.as_ref().map_or(0, |moe| moe.first_dense_layers);
     let linear = c.part("linear_attn_config").ok_or_else(|| {
         SpecError::at("linear_attn_config", "the field is missing")
             .allowed("heads, head size and layers of KDA")
@@ -121,9 +109,7 @@ pub(super) fn granite(c: &Config) -> ModelResult {
 }
 
 pub(super) fn jamba(c: &Config) -> ModelResult {
-    let mut m = c.decoder()?;
-    m.attention.rotary = Some(false);
-    m.moe = Some(c.experts(None)?);
+    let m = table::model(c, "jamba")?;
     let rank = m.hidden.div_ceil(16);
     let mamba = Mamba1Spec {
         inner: c.or(&["mamba_expand"], 2)? * m.hidden,
@@ -162,23 +148,6 @@ pub(super) fn lfm2(c: &Config) -> ModelResult {
     let words = c.words("layer_types").unwrap_or_default();
     let mixer = mixed(Mixer::ShortConvolution(convolution));
     Ok(with_kinds(words.iter().map(full), [("convolution", mixer), ("full", LayerKindSpec::default())], m))
-}
-
-/// Lightning attention with full attention in between.
-pub(super) fn minimax(c: &Config) -> ModelResult {
-    let mut m = c.decoder()?;
-    m.moe = Some(c.experts(None)?);
-    let head_size = c.or(&["head_dim"], m.hidden / m.heads.max(1))?;
-    let block = c.or(&["block_size"], 256)?;
-    let lightning = LightningSpec { heads: m.heads, head_size, block };
-    let full: Vec<bool> = match (c.words("layer_types"), c.numbers("attn_type_list")) {
-        (Some(words), _) => words.iter().map(|w| w.starts_with("full")).collect(),
-        (None, Some(list)) => list.iter().map(|kind| *kind == 1).collect(),
-        (None, None) => (1..=m.layers).map(|i| i.is_multiple_of(8)).collect(),
-    };
-    let layers = full.iter().map(|full| if *full { "full" } else { "linear" });
-    let kinds = [("linear", mixed(Mixer::Lightning(lightning))), ("full", LayerKindSpec::default())];
-    Ok(with_kinds(layers, kinds, m))
 }
 
 /// RWKV-7 in every layer, the first without a value residual. Ranks follow from the width as in the layers of

@@ -29,17 +29,15 @@ use config::{Config, ModelResult};
 type ModelReader = fn(&Config) -> ModelResult;
 
 /// The architectures that are more than data.
-const FUNCTIONS: [(&str, ModelReader); 13] = [
+const FUNCTIONS: [(&str, ModelReader); 11] = [
     ("hunyuan", decoder::hunyuan),
     ("llama4", decoder::llama4),
-    ("deepseek", decoder::deepseek),
     ("kimi_linear", hybrid::kimi_linear),
     ("nemotron_h", hybrid::nemotron_h),
     ("granitemoehybrid", hybrid::granite),
     ("jamba", hybrid::jamba),
     ("lfm2", hybrid::lfm2),
     ("rwkv7", hybrid::rwkv7),
-    ("minimax", hybrid::minimax),
     ("nemotron_nas", recent::nemotron_nas),
     ("minimax_m3", recent::minimax_m3),
     ("mimo_v2", recent::mimo_v2),

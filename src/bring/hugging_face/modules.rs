@@ -1,7 +1,7 @@
 //! The modules of a multimodal configuration: encoders of images and sound, with their projectors.
 //!
-//! What each is and what transformers' classes set where a file is silent stand in the table, by `model_type` of the
-//! whole configuration. Native resolution has no usual image: 1,024 patches (448 × 448 pixels of patches of 14) are
+//! Their builds, and the defaults of transformers' classes, stand in the table, by `model_type` of the whole
+//! configuration. Native resolution has no usual image: 1,024 patches (448 × 448 pixels of patches of 14) are
 //! taken.
 
 use serde_json::Value;

@@ -3,7 +3,8 @@
 //! An architecture lies over the one that it is `of`, or over a decoder of today. What it sets is a piece of a model
 //! file, in which an object whose first key begins with `$` stands for what a configuration says:
 //! `{"$count": "a|b", "or": 1}` is a number under one of two names (`or` null: none; without `or` it must be there),
-//! `{"$flag": "a", "or": false, "then": x, "else": y}` a choice, or without both a truth. What a choice leaves out
+//! `{"$flag": "a", "or": false, "then": x, "else": y}` a choice, or without both a truth; `$has`,
+//! `$above` and `$text` choose likewise. What a choice leaves out
 //! stays as it was; null takes away. Modules before a language model are of the same kind, with numbers of their own by
 //! name (`{"$model": "merge"}`, `{"$times": [3, "patch", "patch"]}`).
 
@@ -27,7 +28,7 @@ pub(super) struct Architecture {
     of: Option<String>,
     /// True if a function makes the rest of it.
     pub code: bool,
-    /// What is particular about it.
+    /// A note for readers: its particulars.
     #[serde(rename = "why")]
     _why: String,
     /// Counts of its class that releases leave out.
@@ -39,21 +40,21 @@ pub(super) struct Architecture {
     /// A piece of a model file.
     set: Map<String, Value>,
     /// Its layers, where they are of two kinds.
-    layers: Option<Layers>,
+    layers: Option<TwoKindsOfLayers>,
     /// True if only some layers may have experts.
     sparse: bool,
 }
 
-/// Layers of two kinds.
+/// TwoKindsOfLayers of two kinds.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Layers {
+struct TwoKindsOfLayers {
     /// Null: they are alike.
     #[serde(default, rename = "if")]
     condition: Value,
     /// Their names and what they have; attention lies over the model's.
     kinds: [(String, Value); 2],
-    /// Whether a layer is of the second kind: the first of these that the configuration answers.
+    /// Tests for the second kind: the first that the configuration answers counts.
     second: Vec<LayerTest>,
 }
 
@@ -75,12 +76,12 @@ enum LayerTest {
     Before(Value),
 }
 
-/// Whether a layer, counted from 0, is of the second kind.
+/// True of a layer, counted from 0, that is of the second kind.
 type IsSecond<'a> = Box<dyn Fn(u64) -> bool + 'a>;
 
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Table {
+struct ArchitectureTable {
     #[serde(rename = "description")]
     _description: String,
     #[serde(rename = "source")]
@@ -101,7 +102,7 @@ pub(super) struct ModuleEntry {
     /// Its part of the configuration.
     #[serde(default)]
     pub part: String,
-    /// What is particular about it.
+    /// A note for readers: its particulars.
     #[serde(default, rename = "why")]
     _why: String,
     /// Numbers by names for those behind them and for the module.
@@ -138,7 +139,7 @@ pub(super) fn modules() -> &'static BTreeMap<String, ModuleEntry> {
 }
 
 /// The file; a test reads every part of it.
-static TABLE: LazyLock<Table> = LazyLock::new(|| {
+static TABLE: LazyLock<ArchitectureTable> = LazyLock::new(|| {
     let text = catalog::file("workloads/imports/hugging-face.json").unwrap_or_default();
     serde_json::from_str(text).unwrap_or_default()
 });
@@ -205,7 +206,7 @@ fn fields(c: &Config, model: &Value, given: &Map<String, Value>) -> Result<Optio
     Ok(Some(made.into()))
 }
 
-/// What a value of the table stands for; nothing where a choice leaves it out.
+/// The meaning of a value of the table; nothing where a choice leaves it out.
 fn value(c: &Config, model: &Value, given: &Value) -> Result<Option<Value>, SpecError> {
     let map = match given {
         Value::Object(map) => map,
@@ -222,8 +223,12 @@ fn value(c: &Config, model: &Value, given: &Value) -> Result<Option<Value>, Spec
     let text = about.as_str().unwrap_or_default();
     let names: Vec<&str> = text.split('|').collect();
     let is = about.as_bool() == Some(true);
+    let choice = |is: bool| match map.contains_key("then") || map.contains_key("else") {
+        true => part(if is { "then" } else { "else" }),
+        false => Ok(Some(is.into())),
+    };
     let listed = || about[0].as_str().and_then(|name| c.numbers(name));
-    // Numbers, and those of the model by their names.
+    // Numbers, and names of numbers that the model has.
     let factors =
         || about.as_array().into_iter().flatten().map(|n| n.as_u64().or_else(|| model[n.as_str()?].as_u64()));
     let by =
@@ -239,17 +244,19 @@ fn value(c: &Config, model: &Value, given: &Value) -> Result<Option<Value>, Spec
             Some(count.map(|count| count + plus).into())
         }
         "$flag" => {
-            let is = c.flag(text, part("or")? == Some(true.into()));
-            match map.contains_key("then") || map.contains_key("else") {
-                true => part(if is { "then" } else { "else" })?,
-                false => Some(is.into()),
-            }
+            let usual = part("or")? == Some(true.into());
+            choice(c.flag(text, usual))?
+        }
+        "$text" => choice(c.text(text).map_or(map["or"] == true, |said| said == map["is"]))?,
+        "$above" => {
+            let count = about[0].as_str().map_or(Ok(None), |name| c.optional(&[name]))?;
+            choice(count.unwrap_or(0) > about[1].as_u64().unwrap_or(0))?
         }
         "$letters" => match c.text(text) {
             Some(letters) => Some(letters.len().into()),
             None => part("or")?,
         },
-        "$has" => Some(c.optional(&names)?.is_some().into()),
+        "$has" => choice(c.optional(&names)?.is_some())?,
         "$tied" => Some(c.tied(is).into()),
         "$window" => Some(c.window(is)?.into()),
         "$model" => model.get(text).cloned(),
@@ -281,7 +288,7 @@ fn value(c: &Config, model: &Value, given: &Value) -> Result<Option<Value>, Spec
     })
 }
 
-impl Layers {
+impl TwoKindsOfLayers {
     fn of(&'static self, c: &Config, m: ModelSpec, whole: &Value) -> ModelResult {
         let mut second: Option<IsSecond> = None;
         for test in &self.second {
