@@ -10,7 +10,7 @@ use stepsim_spec::{Readers, SpecError, json, register};
 /// was trained (arXiv 2307.09288).
 pub const USUAL_BATCH: u64 = 1024;
 
-/// The way out where software has no table and says none.
+/// The way out where nobody knows whose a file is.
 pub const FOREIGN: &str =
     "say what a step needs by itself: stepsim plan MODEL --on MACHINE --batch N --set parallelism.tensor=T";
 
@@ -53,7 +53,7 @@ fn foreign(text: &str, file: &str) -> Result<Option<Value>, SpecError> {
             let next = match other {
                 FileKind::Machine => format!("stepsim plan MODEL --on {file}"),
                 FileKind::Kineto => format!("stepsim analyze {file}"),
-                FileKind::Foreign(software) => software.way_out.as_deref().unwrap_or(FOREIGN).to_owned(),
+                FileKind::Foreign(software) => software.way_out.clone(),
                 _ => format!("stepsim import {file}"),
             };
             Err(SpecError::file(file, format!("is {}, not a workload", other.words())).hint(next))

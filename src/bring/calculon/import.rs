@@ -5,20 +5,18 @@
 
 use std::collections::BTreeMap;
 
+use serde_json::{Value, json};
+
 use super::{
     AttentionProjections, Calculon, CalculonOverlap, Datatype, NetworkTier, ProcessingMode, Recompute,
     TensorComm,
 };
-use stepsim_schedule::sharding::{NONE, ZERO1};
-use stepsim_schedule::{InterleavedOneFOneB, ScheduleChoice};
 use stepsim_spec::cost::{CostSpec, Processing};
 use stepsim_spec::device::{Device, Hbm, Peaks};
-use stepsim_spec::model::{AttentionKernel, AttentionSpec, Mixer, MlpKind, ModelSpec, Norm, Positions};
 use stepsim_spec::topology::{
     Clos, Fabric, Host, Link, Memory, Nics, Node, ScaleUp, Switch, SwitchTier, Topology, Via, core_gbps,
 };
-use stepsim_spec::workload as w;
-use stepsim_spec::{Spec, SpecError, WorkloadSpec};
+use stepsim_spec::{Spec, SpecError, WorkloadSpec, json};
 
 /// Rows of the embedding table that Calculon's parameter calculator counts.
 const VOCABULARY: u64 = 51_200;
@@ -39,138 +37,72 @@ impl Calculon {
                 .allowed("true: a workload is a training step")
                 .in_file(&self.names.execution));
         }
-        let (tensor, compute) = (exe.tensor_par, dtype(exe.datatype));
-        let sequence_parallel = exe.tensor_par_comm_type == TensorComm::RsAg && tensor > 1;
+        let (tensor, format) = (exe.tensor_par, dtype(exe.datatype));
         let interleaved = exe.pipeline_interleaving > 1;
-        let pipeline = w::PipelineSpec {
-            size: exe.pipeline_par,
-            schedule: if interleaved {
-                ScheduleChoice::Named(&InterleavedOneFOneB)
-            } else {
-                ScheduleChoice::default()
-            },
-            chunks: interleaved.then_some(exe.pipeline_interleaving),
-            // The edge block's reduce-scatter leaves each rank its part of the message.
-            scatter_gather: exe.tensor_par_comm_type == TensorComm::P2pRsAg
-                && tensor > 1
-                && exe.pipeline_par > 1,
-            ..Default::default()
-        };
-        let sharding = w::ShardingSpec {
-            kind: w::ShardingKind::of(if exe.optimizer_sharding { &ZERO1 } else { &NONE }),
-            ..Default::default()
-        };
-        let parallelism = w::ParallelismSpec {
-            tensor,
-            sequence_parallel,
-            tensor_overlap: match exe.tensor_par_overlap {
-                CalculonOverlap::None => w::TensorOverlap::None,
-                CalculonOverlap::Ring => w::TensorOverlap::Ring,
-                CalculonOverlap::Pipe => w::TensorOverlap::Pipelined,
-            },
-            pipeline,
-            data: Some(exe.data_par),
-            sharding,
-            ..Default::default()
-        };
-        let granularity = match exe.activation_recompute {
-            Recompute::Full => w::Granularity::Full,
-            Recompute::AttnOnly => w::Granularity::Selective,
-            Recompute::None => w::Granularity::None,
-        };
-        let host = |on: bool| -> Vec<w::Placement> {
-            let all = w::Placement { fraction: 1.0, tier: "host".into(), via: Vec::new() };
-            on.then_some(all).into_iter().collect()
-        };
-        let workload = WorkloadSpec {
-            name: None,
-            description: format!(
-                "Imported from Calculon's {}, {}: its blocks with an embedding and an LM head of {VOCABULARY} rows, \
-                 which Calculon leaves out (model.vocabulary=1 nearly does); AG redo is not carried over",
-                stem(&self.names.application),
-                stem(&self.names.execution)
+        // The edge block's reduce-scatter leaves each rank its part of the message.
+        let scatters = exe.tensor_par_comm_type == TensorComm::P2pRsAg && tensor > 1 && exe.pipeline_par > 1;
+        let host = |on: bool| if on { json!([{"fraction": 1.0, "tier": "host"}]) } else { json!([]) };
+        let (application, execution) = (stem(&self.names.application), stem(&self.names.execution));
+        let mut workload = json!({
+            "description": format!(
+                "Imported from Calculon's {application}, {execution}: its blocks with an embedding and an LM head of \
+                 {VOCABULARY} rows, which Calculon leaves out (model.vocabulary=1 nearly does); AG redo is not \
+                 carried over"
             ),
-            topology: Some(topology.into()),
-            model: w::ModelRef::Inline(Box::new(self.model())),
-            sequence: None,
-            documents: None,
-            modules: std::collections::BTreeMap::new(),
-            batch: w::BatchSpec { global: exe.batch_size, micro_batch: exe.microbatch_size },
-            parallelism,
-            precision: w::PrecisionSpec {
-                compute,
-                weights: compute,
-                gradients: compute,
-                ..Default::default()
+            "topology": topology,
+            "model": self.model(),
+            "batch": {"global": exe.batch_size, "micro_batch": exe.microbatch_size},
+            "parallelism": {
+                "tensor": tensor,
+                "sequence_parallel": exe.tensor_par_comm_type == TensorComm::RsAg && tensor > 1,
+                "tensor_overlap": match exe.tensor_par_overlap {
+                    CalculonOverlap::None => "none",
+                    CalculonOverlap::Ring => "ring",
+                    CalculonOverlap::Pipe => "pipelined",
+                },
+                "pipeline": {
+                    "size": exe.pipeline_par,
+                    "schedule": interleaved.then_some("interleaved-1f1b"),
+                    "chunks": interleaved.then_some(exe.pipeline_interleaving),
+                    "scatter_gather": scatters,
+                },
+                "data": exe.data_par,
+                "sharding": {"kind": if exe.optimizer_sharding { "zero1" } else { "none" }},
             },
-            optimizer: w::OptimizerSpec { clip_gradients: false, ..Default::default() },
-            training: w::TrainingSpec::default(),
-            gradient_buckets: w::GradientBucketSpec {
-                overlap: exe.data_par_overlap,
-                overlap_weight_gather: false,
-                ..Default::default()
+            "precision": {"compute": format, "weights": format, "gradients": format},
+            "optimizer": {"clip_gradients": false},
+            "gradient_buckets": {"overlap": exe.data_par_overlap, "overlap_weight_gather": false},
+            "recompute": {"granularity": match exe.activation_recompute {
+                Recompute::Full => "full",
+                Recompute::AttnOnly => "selective",
+                Recompute::None => "none",
+            }},
+            "offload": {
+                "weights": host(exe.weight_offload),
+                "gradients": host(exe.optimizer_offload),
+                "optimizer": host(exe.optimizer_offload),
+                "activations": host(exe.activations_offload),
             },
-            recompute: w::RecomputeSpec { granularity, ..Default::default() },
-            offload: w::OffloadSpec {
-                weights: host(exe.weight_offload),
-                gradients: host(exe.optimizer_offload),
-                optimizer: host(exe.optimizer_offload),
-                activations: host(exe.activations_offload),
-                ..Default::default()
-            },
-            fusion: Default::default(),
-            loss: Default::default(),
-            reading: Default::default(),
-            stack: None,
-            expert: Default::default(),
-            expert_load: Default::default(),
-            fidelity: w::FidelitySpec { compute: w::ComputeFidelity::Calculon, ..Default::default() },
-            noise: Default::default(),
-        };
+            "fidelity": {"compute": "calculon"},
+        });
+        json::remove_nulls(&mut workload);
+        let workload: WorkloadSpec = json::typed(&workload).map_err(|e| e.in_file(&self.names.execution))?;
         Spec::validate(&workload).map_err(|e| e.in_file(&self.names.execution))?;
         Ok(workload)
     }
 
-    fn model(&self) -> ModelSpec {
+    fn model(&self) -> Value {
         let app = &self.app;
-        ModelSpec {
-            name: stem(&self.names.application),
-            source: "imported from a Calculon application file".into(),
-            layers: app.num_blocks,
-            hidden: app.hidden,
-            heads: app.attn_heads,
-            kv_heads: (self.exe.attention_type == AttentionProjections::Multiquery).then_some(1),
-            head_size: Some(app.attn_size),
-            ffn: app.feedforward,
-            gated_mlp: false,
-            vocabulary: VOCABULARY,
-            tied_embeddings: true,
-            sequence: app.seq_size,
-            positions: Positions::Learned,
-            biases: true,
-            norm: Norm::Layer,
-            dropout: true,
-            parallel_block: false,
-            attention: AttentionSpec {
-                kernel: AttentionKernel::Standard,
-                causal: false,
-                ..AttentionSpec::default()
-            },
-            moe: None,
-            mla: None,
-            mlp_biases: None,
-            norms: None,
-            extra_norms: 0,
-            gates: false,
-            extra_rows: 0,
-            head_bias: false,
-            mixer: Mixer::Attention,
-            mlp: MlpKind::Dense,
-            layer_kinds: BTreeMap::new(),
-            layer_pattern: Vec::new(),
-            prediction_modules: 0,
-            modules: Vec::new(),
-        }
+        let kv_heads = (self.exe.attention_type == AttentionProjections::Multiquery).then_some(1);
+        json!({
+            "name": stem(&self.names.application), "source": "imported from a Calculon application file",
+            "layers": app.num_blocks, "hidden": app.hidden,
+            "heads": app.attn_heads, "kv_heads": kv_heads, "head_size": app.attn_size,
+            "ffn": app.feedforward, "mlp": "dense", "vocabulary": VOCABULARY, "tied_embeddings": true,
+            "sequence": app.seq_size,
+            "positions": "learned", "biases": true, "norm": "layer", "dropout": true,
+            "attention": {"kernel": "standard", "causal": false},
+        })
     }
 
     /// The machine as our topology: the first network joins the devices of a node, the one that data parallelism uses
@@ -218,7 +150,6 @@ impl Calculon {
             ),
             device: self.device(),
             nodes,
-            other_nodes: Vec::new(),
             node: Some(Node {
                 devices: Some(devices),
                 scale_up: (devices > 1).then(|| {
@@ -241,10 +172,8 @@ impl Calculon {
             fabric: (nodes > 1).then(|| {
                 Fabric::Clos(Clos { rails: false, pxn: false, tiers: vec![tier], in_switch_reduction: false })
             }),
-            sites: None,
-            graph: None,
-            collectives: None,
             sources: BTreeMap::from([("".to_string(), self.names.system.clone())]),
+            ..Topology::default()
         };
         topology.validate().map_err(|e| e.in_file(&self.names.system))?;
         Ok(topology)
@@ -264,19 +193,12 @@ impl Calculon {
         }
         Device {
             name: stem(&self.names.system),
-            vendor: None,
-            year: None,
             peak_dense_tflops: peaks,
             hbm: Some(Hbm {
                 gb: (sys.mem1.capacity_gib * GIB).min(ENDLESS_GB),
                 gbps: sys.mem1.bandwidth_gbps,
                 kind: None,
             }),
-            compute_units: None,
-            power_w: None,
-            power_cap_w: None,
-            peer_links: None,
-            price_usd_per_h: None,
             cost: Some(CostSpec {
                 source: "the efficiency tables of the Calculon system file".into(),
                 matrix_by_gflop: self.sys.matrix[self.exe.datatype.key()].gflops_efficiency.clone(),
@@ -287,18 +209,17 @@ impl Calculon {
                 },
                 ..CostSpec::default()
             }),
-            notes: Vec::new(),
-            sources: BTreeMap::new(),
+            ..Device::default()
         }
     }
 }
 
-fn dtype(datatype: Datatype) -> w::Dtype {
+fn dtype(datatype: Datatype) -> &'static str {
     match datatype {
-        Datatype::Float8 => w::Dtype::Fp8,
-        Datatype::Float16 => w::Dtype::Fp16,
-        Datatype::Bfloat16 => w::Dtype::Bf16,
-        Datatype::Float32 => w::Dtype::Fp32,
+        Datatype::Float8 => "fp8",
+        Datatype::Float16 => "fp16",
+        Datatype::Bfloat16 => "bf16",
+        Datatype::Float32 => "fp32",
     }
 }
 

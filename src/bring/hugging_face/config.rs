@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use crate::imports::vocabulary::Vocabulary;
 use stepsim_spec::SpecError;
-use stepsim_spec::model::{AttentionSpec, LayerKindSpec, LayerRun, Mixer, MlpKind, ModelSpec};
+use stepsim_spec::model::{AttentionSpec, LayerKindSpec, LayerRun, Mixer, MlpKind, ModelSpec, MoeSpec};
 
 /// A model, or why a configuration is none.
 pub(super) type ModelResult = Result<ModelSpec, SpecError>;
@@ -25,6 +25,10 @@ pub(super) struct Config<'a> {
     heeded: Rc<RefCell<BTreeSet<String>>>,
 }
 
+const EXPERTS: &[&str] = &["num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts"];
+const TOP_K: &[&str] =
+    &["num_experts_per_tok", "experts_per_token", "num_experts_per_token", "moe_top_k", "moe_k"];
+
 /// No width, length or count of a model is larger, and the product of two is still a number.
 const LARGEST: u64 = 1 << 31;
 /// No model has more layers.
@@ -39,6 +43,12 @@ impl<'a> Config<'a> {
             ["text_config", "language_config", "llm_config"].iter().find_map(|k| outer.get(*k)?.as_object());
         let (at, heeded) = (String::new(), Rc::default());
         Ok(Config { map: inner.unwrap_or(outer), outer, name, at, heeded })
+    }
+
+    /// A part of the whole file, which counts as the decoder's.
+    pub fn of_part(part: &'a Value, whole: &'a Value) -> Option<Config<'a>> {
+        let (map, outer) = (part.as_object()?, whole.as_object()?);
+        Some(Config { map, outer, name: "", at: String::new(), heeded: Rc::default() })
     }
 
     /// A value; its key counts as read.
@@ -147,13 +157,10 @@ impl<'a> Config<'a> {
         let at = format!("{}{name}.", self.at);
         Some(Config { map, outer: self.outer, name: self.name, at, heeded: self.heeded.clone() })
     }
-    /// A fraction, or what the class sets.
+    /// A fraction of this part or of the whole configuration, or what the class sets.
     pub fn ratio(&self, name: &str, default: f64) -> f64 {
-        self.get(name).and_then(Value::as_f64).filter(|r| *r > 0.0).unwrap_or(default)
-    }
-    /// A fraction of the whole configuration, or what the class sets.
-    pub fn outer_ratio(&self, name: &str, default: f64) -> f64 {
-        self.outer.get(name).and_then(Value::as_f64).filter(|r| *r > 0.0).unwrap_or(default)
+        let said = self.get(name).or_else(|| self.outer.get(name)).and_then(Value::as_f64);
+        said.filter(|r| *r > 0.0).unwrap_or(default)
     }
     /// A list of numbers or truths, as numbers.
     pub fn numbers(&self, name: &str) -> Option<Vec<u64>> {
@@ -179,18 +186,27 @@ impl<'a> Config<'a> {
         stated(self.map).or_else(|| stated(self.outer)).unwrap_or(default)
     }
 
+    /// The sliding window, where one is set and in use.
+    pub fn window(&self, used: bool) -> Result<Option<u64>, SpecError> {
+        Ok(self.optional(&["sliding_window"])?.filter(|_| self.flag("use_sliding_window", used)))
+    }
+    /// Experts without anything shared.
+    pub fn experts(&self, ffn: Option<u64>) -> Result<MoeSpec, SpecError> {
+        Ok(MoeSpec { ffn, ..MoeSpec::of(self.count(EXPERTS)?, self.count(TOP_K)?) })
+    }
+
     /// The decoder with what the class sets where the file is silent.
-    pub fn decoder_of_class(&self, class: &[(&str, u64)]) -> Result<ModelSpec, SpecError> {
+    pub fn decoder_of_class<'n>(&self, class: impl IntoIterator<Item = (&'n str, u64)>) -> ModelResult {
         let mut map = self.map.clone();
         for (name, value) in class {
-            map.entry(*name).or_insert_with(|| Value::from(*value));
+            map.entry(name).or_insert_with(|| value.into());
         }
         let heeded = self.heeded.clone();
         Config { map: &map, outer: self.outer, name: self.name, at: self.at.clone(), heeded }.decoder()
     }
 
     /// A decoder of today: rotary, RMS norms, gated MLP, no biases.
-    pub fn decoder(&self) -> Result<ModelSpec, SpecError> {
+    pub fn decoder(&self) -> ModelResult {
         let hidden = self.count(&["hidden_size", "n_embd", "d_model", "n_embed"])?;
         let heads = self.count(&["num_attention_heads", "n_head", "n_heads", "num_heads"])?;
         let kv = self.optional(&["num_key_value_heads", "num_kv_heads", "n_head_kv"])?;

@@ -1,59 +1,16 @@
 //! Decoders whose layers mix tokens in different ways.
 
-use super::config::{Config, ModelResult, crossed, mixed, mixer_and_mlp, with_kinds, with_two};
-use super::decoder::{experts, latent};
+use super::config::{Config, ModelResult, crossed, mixed, mixer_and_mlp, with_kinds};
+use super::table;
 use stepsim_spec::SpecError;
 use stepsim_spec::model::{
-    AttentionSpec, GatedDeltaSpec, KimiDeltaSpec, LayerKindSpec, LayerRun, LightningSpec, Mamba1Spec,
-    Mamba2Spec, Mixer, MlpKind, ModelSpec, MoeSpec, Norm, Positions, QkNorm, Rwkv7Spec, ShortConvolutionSpec,
+    KimiDeltaSpec, LayerKindSpec, LayerRun, Mamba1Spec, Mamba2Spec, Mixer, MlpKind, ModelSpec, MoeSpec, Norm,
+    Positions, QkNorm, Rwkv7Spec, ShortConvolutionSpec,
 };
 
-pub(super) fn qwen3_next(c: &Config) -> ModelResult {
-    let mut m = qwen3_5(c)?;
-    let shared = c.or(&["shared_expert_intermediate_size"], 512)?;
-    let moe = experts(c, Some(c.count(&["moe_intermediate_size"])?))?;
-    m.moe = Some(MoeSpec { shared_ffn: Some(shared), shared_gate: true, ..moe });
-    Ok(m)
-}
-
-/// Gated attention in every fourth layer, gated delta rules in the others.
-pub(super) fn qwen3_5(c: &Config) -> ModelResult {
-    let mut m = c.decoder()?;
-    m.head_size = Some(c.or(&["head_dim"], 256)?).filter(|d| d * m.heads != m.hidden);
-    m.attention = AttentionSpec { qk_norm: QkNorm::Head, output_gate: true, ..m.attention };
-    let delta = GatedDeltaSpec {
-        key_heads: c.or(&["linear_num_key_heads"], 16)?,
-        value_heads: c.or(&["linear_num_value_heads"], 32)?,
-        key_size: c.or(&["linear_key_head_dim"], 128)?,
-        value_size: c.or(&["linear_value_head_dim"], 128)?,
-        convolution: c.or(&["linear_conv_kernel_dim"], 4)?,
-        chunk: 64,
-    };
-    let every = c.or(&["full_attention_interval"], 4)?.max(1);
-    let words = c.words("layer_types");
-    let full = |i: u64| match &words {
-        Some(words) => words.get(i as usize).is_some_and(|w| w.starts_with("full")),
-        None => (i + 1).is_multiple_of(every),
-    };
-    let kinds = [("linear", mixed(Mixer::GatedDelta(delta))), ("full", LayerKindSpec::default())];
-    Ok(with_two(m, kinds, full))
-}
-
 pub(super) fn kimi_linear(c: &Config) -> ModelResult {
-    let mut m = c.decoder()?;
-    (m.kv_heads, m.head_size) = (None, None);
-    m.mla = Some(latent(c)?);
-    m.attention.rotary = Some(false);
-    let first_dense = c.or(&["first_k_dense_replace"], 0)?;
-    m.moe = Some(MoeSpec {
-        shared_experts: c.or(&["num_shared_experts", "n_shared_experts"], 0)?,
-        first_dense_layers: first_dense,
-        every_layers: c.or(&["moe_layer_freq"], 1)?,
-        router_bias: true,
-        groups: c.or(&["num_expert_group"], 1)?.max(1),
-        latent: c.optional(&["routed_expert_hidden_size"])?,
-        ..experts(c, Some(c.count(&["moe_intermediate_size"])?))?
-    });
+    let m = table::model(c, "kimi_linear")?;
+    let first_dense = m.moe.as_ref().map_or(0, |moe| moe.first_dense_layers);
     let linear = c.part("linear_attn_config").ok_or_else(|| {
         SpecError::at("linear_attn_config", "the field is missing")
             .allowed("heads, head size and layers of KDA")
@@ -88,7 +45,7 @@ fn mamba2(c: &Config) -> Result<Mamba2Spec, SpecError> {
 /// One letter a layer: M a state space, * attention, - an MLP, E experts.
 pub(super) fn nemotron_h(c: &Config) -> ModelResult {
     let listed = c.list_length("layers_block_type").unwrap_or(0);
-    let class: &[(&str, u64)] = if listed > 0 { &[("num_hidden_layers", listed)] } else { &[] };
+    let class = (listed > 0).then_some(("num_hidden_layers", listed));
     let mut m = ModelSpec { gated_mlp: false, ..c.decoder_of_class(class)? };
     let biased = c.flag("attention_bias", false).then_some(true);
     (m.attention.qkv_biases, m.attention.output_bias) = (biased, biased);
@@ -100,7 +57,7 @@ pub(super) fn nemotron_h(c: &Config) -> ModelResult {
             shared_experts: c.or(&["n_shared_experts"], 0)?,
             router_bias: true,
             latent: c.optional(&["moe_latent_size"])?,
-            ..experts(c, Some(c.count(&["moe_intermediate_size"])?))?
+            ..c.experts(Some(c.count(&["moe_intermediate_size"])?))?
         });
     }
     c.or(&["expand"], 2)?; // heads and their width say it
@@ -141,7 +98,7 @@ pub(super) fn granite(c: &Config) -> ModelResult {
     m.attention.rotary = Some(rotary);
     let shared = c.or(&["shared_intermediate_size"], 0)?;
     if c.or(&["num_local_experts"], 0)? > 0 {
-        m.moe = Some(MoeSpec { shared_ffn: Some(shared).filter(|s| *s > 0), ..experts(c, None)? });
+        m.moe = Some(MoeSpec { shared_ffn: Some(shared).filter(|s| *s > 0), ..c.experts(None)? });
     } else {
         m.ffn = shared;
     }
@@ -152,9 +109,7 @@ pub(super) fn granite(c: &Config) -> ModelResult {
 }
 
 pub(super) fn jamba(c: &Config) -> ModelResult {
-    let mut m = c.decoder()?;
-    m.attention.rotary = Some(false);
-    m.moe = Some(experts(c, None)?);
+    let m = table::model(c, "jamba")?;
     let rank = m.hidden.div_ceil(16);
     let mamba = Mamba1Spec {
         inner: c.or(&["mamba_expand"], 2)? * m.hidden,
@@ -195,23 +150,6 @@ pub(super) fn lfm2(c: &Config) -> ModelResult {
     Ok(with_kinds(words.iter().map(full), [("convolution", mixer), ("full", LayerKindSpec::default())], m))
 }
 
-/// Lightning attention with full attention in between.
-pub(super) fn minimax(c: &Config) -> ModelResult {
-    let mut m = c.decoder()?;
-    m.moe = Some(experts(c, None)?);
-    let head_size = c.or(&["head_dim"], m.hidden / m.heads.max(1))?;
-    let block = c.or(&["block_size"], 256)?;
-    let lightning = LightningSpec { heads: m.heads, head_size, block };
-    let full: Vec<bool> = match (c.words("layer_types"), c.numbers("attn_type_list")) {
-        (Some(words), _) => words.iter().map(|w| w.starts_with("full")).collect(),
-        (None, Some(list)) => list.iter().map(|kind| *kind == 1).collect(),
-        (None, None) => (1..=m.layers).map(|i| i.is_multiple_of(8)).collect(),
-    };
-    let layers = full.iter().map(|full| if *full { "full" } else { "linear" });
-    let kinds = [("linear", mixed(Mixer::Lightning(lightning))), ("full", LayerKindSpec::default())];
-    Ok(with_kinds(layers, kinds, m))
-}
-
 /// RWKV-7 in every layer, the first without a value residual. Ranks follow from the width as in the layers of
 /// flash-linear-attention; the MLP squares its ReLU and has no gate.
 pub(super) fn rwkv7(c: &Config) -> ModelResult {
@@ -222,7 +160,7 @@ pub(super) fn rwkv7(c: &Config) -> ModelResult {
     let head_size = c.or(&["head_dim"], 64)?.max(1);
     let heads = hidden / head_size;
     let ratio = c.or(&["hidden_ratio"], 4)?;
-    let decoder = c.decoder_of_class(&[("num_attention_heads", heads)])?;
+    let decoder = c.decoder_of_class([("num_attention_heads", heads)])?;
     let ffn = c.or(&["intermediate_size"], ratio * hidden)?;
     let mut m = ModelSpec { ffn, gated_mlp: false, positions: Positions::None, extra_norms: 1, ..decoder };
     m.norm = if c.flag("norm_bias", true) { Norm::Layer } else { Norm::LayerNoBias };

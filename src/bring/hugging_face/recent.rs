@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::config::{Config, ModelResult, with_attention, with_two};
-use super::decoder::experts;
 use stepsim_spec::SpecError;
 use stepsim_spec::model::{
     AttentionSpec, LayerKindSpec, LayerRun, Mixer, MlpKind, ModelSpec, MoeSpec, QkNorm,
@@ -15,7 +14,7 @@ use stepsim_spec::model::{
 /// of keys, or none, and an MLP of its own width, or none (DeciLM: `block_configs`). The width is a multiple of 256.
 pub(super) fn nemotron_nas(c: &Config) -> ModelResult {
     let hidden = c.count(&["hidden_size"])?;
-    let mut m = c.decoder_of_class(&[("intermediate_size", 4 * hidden)])?;
+    let mut m = c.decoder_of_class([("intermediate_size", 4 * hidden)])?;
     let blocks = c.objects("block_configs").ok_or_else(|| {
         SpecError::at("block_configs", "the field is missing").allowed("attention and MLP of each layer")
     })?;
@@ -93,7 +92,7 @@ pub(super) fn minimax_m3(c: &Config) -> ModelResult {
         shared_experts: c.or(&["n_shared_experts"], 1)?,
         first_dense_layers: first_dense(c, 3)?,
         router_bias: c.flag("use_routing_bias", true),
-        ..experts(c, Some(c.count(&["moe_intermediate_size", "intermediate_size"])?))?
+        ..c.experts(Some(c.count(&["moe_intermediate_size", "intermediate_size"])?))?
     });
     c.or(&["shared_intermediate_size"], 0)?;
     let Some(sparse) = c.part("sparse_attention_config") else { return Ok(m) };
@@ -134,27 +133,9 @@ pub(super) fn mimo_v2(c: &Config) -> ModelResult {
         shared_experts: c.or(&["n_shared_experts"], 0)?,
         first_dense_layers: first_dense(c, 1)?,
         router_bias: true,
-        ..experts(c, Some(c.count(&["moe_intermediate_size"])?))?
+        ..c.experts(Some(c.count(&["moe_intermediate_size"])?))?
     });
     let listed = c.numbers("hybrid_layer_pattern").unwrap_or_default();
     let kinds = [("global", LayerKindSpec::default()), ("local", local)];
     Ok(with_two(m, kinds, |i| listed.get(i as usize) == Some(&1)))
-}
-
-/// Local layers by `layer_types`, experts behind the first dense layers with one that is shared.
-pub(super) fn step3(c: &Config) -> ModelResult {
-    let mut m = c.decoder()?;
-    m.attention.qk_norm = QkNorm::Head;
-    m.moe = Some(MoeSpec {
-        shared_ffn: c.optional(&["share_expert_dim"])?,
-        first_dense_layers: c.or(&["first_k_dense_replace"], 3)?,
-        router_bias: c.flag("use_moe_router_bias", true),
-        ..experts(c, Some(c.count(&["moe_intermediate_size"])?))?
-    });
-    c.or(&["n_shared_experts"], 1)?;
-    let window = Some(c.count(&["sliding_window"])?);
-    let words = c.words("layer_types").unwrap_or_default();
-    let local = with_attention(AttentionSpec { window, ..m.attention });
-    let is_local = |i: u64| words.get(i as usize).is_some_and(|word| word.starts_with("sliding"));
-    Ok(with_two(m, [("global", LayerKindSpec::default()), ("local", local)], is_local))
 }

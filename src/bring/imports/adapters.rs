@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::draft::WorkloadDraft;
+use super::table::plain;
 use stepsim_spec::model::MoeSpec;
 use stepsim_spec::{ModelSpec, load};
 
@@ -54,12 +55,10 @@ impl WorkloadDraft {
             }
         }
         for name in ["lora_query", "lora_key", "lora_value", "lora_projection"] {
-            let has = self.variables.get(name) == Some(&Value::Bool(true));
+            let has = self.says(name);
             of.extend(MATRICES.iter().filter(|(known, _)| has && *known == name).map(|(_, matrix)| *matrix));
         }
-        let mlp = ["adapter_mlp", "lora_mlp"]
-            .iter()
-            .any(|name| self.variables.get(*name) == Some(&Value::Bool(true)));
+        let mlp = self.says("adapter_mlp") || self.says("lora_mlp");
         if mlp && !of.is_empty() {
             of.extend(["gate", "up", "down"]);
         }
@@ -90,8 +89,7 @@ impl WorkloadDraft {
 /// The model of a workload, where it can be read.
 pub(super) fn model_of(workload: &Value) -> Option<ModelSpec> {
     let content = &workload["model"];
-    let named = content.as_str().map_or_else(|| content.to_string(), str::to_owned);
-    load::<ModelSpec>(&named, &[]).ok().map(|loaded| loaded.value)
+    load::<ModelSpec>(&plain(content), &[]).ok().map(|loaded| loaded.value)
 }
 
 /// Leaves out what is said of experts, or of a shared one, where the model has none, as the software does.

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::draft::{Doubt, DraftResult, WorkloadDraft};
-use super::table::FormatTable;
+use super::table::{FormatTable, plain};
 use super::{Beside, object};
 use stepsim_spec::glob::fits;
 use stepsim_spec::json::whole;
@@ -32,7 +32,7 @@ impl WorkloadDraft {
         for set in &beside.sets {
             let (path, value) = super::json::setting(set)?;
             match path.strip_prefix('$') {
-                Some(variable) => drop(self.variables.insert(variable.to_string(), value)),
+                Some(_) => self.lay(path, value),
                 None => super::json::set(&mut self.workload, path, value)?,
             }
         }
@@ -74,6 +74,14 @@ impl WorkloadDraft {
         // Paths come from the specification.
         let _ = super::json::set(&mut self.workload, path, value);
     }
+    /// The share or amount that a quantity is.
+    pub(super) fn amount(&self, name: &str) -> Option<f64> {
+        self.variables.get(name)?.as_f64()
+    }
+    /// True if a quantity says that something is so.
+    pub(super) fn says(&self, name: &str) -> bool {
+        self.variables.get(name) == Some(&Value::Bool(true))
+    }
     /// A number at a path of the workload.
     pub(super) fn number(&self, path: &str) -> Option<u64> {
         self.workload.pointer(&format!("/{}", path.replace('.', "/")))?.as_u64()
@@ -95,7 +103,7 @@ impl WorkloadDraft {
         let device = beside.device.as_deref().unwrap_or_default().to_ascii_lowercase();
         let found = table.devices_a_chip.iter().find(|(pattern, _)| fits(pattern, &device));
         let Some((_, devices)) = found.filter(|(_, devices)| **devices > 1) else { return };
-        if let Some(each) = self.variables.get("per_device_batch").and_then(Value::as_f64) {
+        if let Some(each) = self.amount("per_device_batch") {
             self.variables.insert("per_device_batch".into(), whole(each * *devices as f64));
         }
         // Devices of a chip share what its memory holds: the widest degree that they make is theirs.
@@ -129,18 +137,12 @@ impl WorkloadDraft {
     /// Values that follow from others together.
     fn look_up(&mut self, table: &FormatTable) {
         for lookup in &table.lookups {
-            let text = |name: &String| {
-                let value = self.variables.get(name)?;
-                Some(value.as_str().map_or_else(|| value.to_string(), str::to_owned).to_ascii_lowercase())
-            };
+            let text = |name: &String| Some(plain(self.variables.get(name)?).to_ascii_lowercase());
             let Some(values) = lookup.of.iter().map(text).collect::<Option<Vec<String>>>() else { continue };
             let values = values.join(" ");
             let found = lookup.values.iter().find(|(pattern, _)| fits(pattern, &values));
             for (path, value) in found.into_iter().flat_map(|found| found.1.clone()) {
-                match path.strip_prefix('$') {
-                    Some(variable) => drop(self.variables.insert(variable.to_string(), value)),
-                    None => self.put(&path, value),
-                }
+                self.lay(&path, value);
             }
         }
     }
@@ -234,7 +236,7 @@ impl WorkloadDraft {
 
     /// The share of the optimizer's state on another tier, where a file says one; the rest stays on the device.
     fn offload(&mut self) {
-        let share = self.variables.get("offload_fraction").and_then(Value::as_f64);
+        let share = self.amount("offload_fraction");
         let Some(share) = share.filter(|share| (0.0..1.0).contains(share)) else { return };
         let Some(place) = self.workload.pointer("/offload/optimizer/0").cloned() else { return };
         if share == 0.0 {
@@ -301,7 +303,7 @@ impl WorkloadDraft {
         }
         self.cut_replica(data);
         // Sequences of one device and step, a fraction where several devices share one.
-        let per_device = self.variables.get("per_device_batch").and_then(Value::as_f64);
+        let per_device = self.amount("per_device_batch");
         let others = self.ranks_of_replica() as f64;
         if self.workload.pointer("/batch/micro_batch").is_none() {
             let steps = self.variable("accumulation").unwrap_or(1).max(1) as f64;
@@ -313,7 +315,7 @@ impl WorkloadDraft {
                 self.assumed.push(format!("batch.micro_batch = {usual}: the file does not say"));
             }
             let given = beside.batch.is_some() || self.number("batch.global").is_some();
-            if micro.is_none() && !given && self.variables.get("says_batch") == Some(&true.into()) {
+            if micro.is_none() && !given && self.says("says_batch") {
                 self.doubt("batch", Value::Null, "a part of a recipe that says no batch: --batch says it");
             }
         }
@@ -452,7 +454,7 @@ impl WorkloadDraft {
                 _ if self.variables.contains_key("ffn_rounded_to") => self.ffn_of_both(h, gated),
                 // As Llama's first program has it, with a factor (flagscale/train/arguments.py).
                 (Some(multiple), _) => {
-                    let factor = self.variables.get("ffn_multiplier").and_then(Value::as_f64).unwrap_or(1.0);
+                    let factor = self.amount("ffn_multiplier").unwrap_or(1.0);
                     ((factor * (8 * h / 3) as f64) as u64).div_ceil(multiple.max(1)) * multiple.max(1)
                 }
                 (None, Some(ratio)) => ratio * h,

@@ -41,7 +41,7 @@ use serde_json::{Map, Value};
 use draft::{Doubt, DraftResult, WorkloadDraft};
 use stepsim_spec::{SpecError, is_called_like_a_file, json, nearest};
 use syntax::{Open, TextStatements};
-use table::ArgumentRule;
+use table::{ArgumentRule, plain};
 use vocabulary::Vocabulary;
 
 pub use argument::{Argument, Status};
@@ -468,11 +468,6 @@ impl WorkloadDraft {
 /// The value at a path, as a table writes it.
 fn at(value: &Value, path: &str) -> Option<String> {
     value.pointer(&format!("/{}", path.replace('.', "/"))).map(plain)
-}
-
-/// A value without the quotes of JSON.
-fn plain(value: &Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
 /// `path = value` of every value inside.

@@ -119,7 +119,7 @@ pub struct ForeignSoftware {
     least: usize,
     /// How what such a file says is said by itself.
     #[serde(rename = "do")]
-    pub way_out: Option<String>,
+    pub way_out: String,
 }
 
 /// The software without a table whose file a text is.

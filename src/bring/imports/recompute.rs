@@ -27,7 +27,7 @@ impl WorkloadDraft {
         if let Some((each, layers)) = self.variable("recompute_one_in").zip(self.number("model.layers")) {
             self.put("recompute.layers", layers.div_ceil(each.max(1)).into());
         }
-        if self.variables.get("cut_inputs") == Some(&true.into()) && self.degree("parallelism.tensor") > 1 {
+        if self.says("cut_inputs") && self.degree("parallelism.tensor") > 1 {
             let why = "kept inputs are cut over tensor ranks with sequence parallelism alone here";
             self.doubt("partition_activations", true.into(), why);
         }

@@ -48,8 +48,7 @@ impl WorkloadDraft {
             .iter()
             .filter_map(|end| Some(format!("{end} {}", self.variable(&format!("{end}_stage_layers"))?)))
             .collect();
-        let says = |name: &str| self.variables.get(name) == Some(&Value::Bool(true));
-        match (says("embedding_as_layer"), says("loss_as_layer")) {
+        match (self.says("embedding_as_layer"), self.says("loss_as_layer")) {
             _ if !ends.is_empty() => Some(ends.join(", ")),
             (true, true) => Some("account for embedding and loss".into()),
             (true, false) => Some("account for embedding".into()),

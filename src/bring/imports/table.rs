@@ -200,20 +200,13 @@ impl FormatTable {
         let mut table: FormatTable = json::typed(&read).map_err(|e| e.in_file(&file))?;
         for name in std::mem::take(&mut table.base) {
             let base = FormatTable::load(&name)?;
-            for (name, rule) in base.arguments {
-                table.arguments.entry(name).or_insert(rule);
-            }
-            for (key, value) in base.workload {
-                table.workload.entry(key).or_insert(value);
-            }
-            for (key, value) in base.parts {
-                table.parts.entry(key).or_insert(value);
-            }
-            for (mark, why) in base.refuses {
-                table.refuses.entry(mark).or_insert(why);
-            }
-            for (mark, fields) in base.follows {
-                table.follows.entry(mark).or_insert(fields);
+            under(&mut table.arguments, base.arguments);
+            under(&mut table.refuses, base.refuses);
+            under(&mut table.follows, base.follows);
+            for (own, base) in [(&mut table.workload, base.workload), (&mut table.parts, base.parts)] {
+                for (key, value) in base {
+                    own.entry(key).or_insert(value);
+                }
             }
             table.short = table.short.or(base.short);
             if table.releases.is_empty() {
@@ -265,10 +258,9 @@ impl FormatTable {
     /// The rule of an argument and its name: by its whole name, then without its sections; names with `*` last, the
     /// longest first.
     fn found(&self, name: &str) -> Option<(&str, &Written)> {
-        let name = name.to_ascii_lowercase().replace('-', "_");
+        let name = spelled(name);
         let mut names = vec![name.as_str()];
-        let inside = |section: &String| name.strip_prefix(section.as_str())?.strip_prefix('.');
-        names.extend(self.sections.iter().filter_map(inside));
+        names.extend(self.inside(&name));
         let exact = names.iter().find_map(|name| self.arguments.get_key_value(*name));
         let fitting =
             |pattern: &&String| pattern.contains('*') && names.iter().any(|name| fits(pattern, name));
@@ -279,6 +271,11 @@ impl FormatTable {
         exact.or_else(by_pattern).map(|(name, written)| (name.as_str(), written))
     }
 
+    /// The name without each section that it stands in and that may be left out.
+    fn inside<'a>(&self, name: &'a str) -> impl Iterator<Item = &'a str> {
+        self.sections.iter().filter_map(move |section| name.strip_prefix(section.as_str())?.strip_prefix('.'))
+    }
+
     /// The names of its arguments that stand for themselves.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.arguments.keys().map(String::as_str).filter(|name| !name.contains('*'))
@@ -287,9 +284,8 @@ impl FormatTable {
     /// The argument that changes a step and that a name is one letter off, or begins with; none where the table has the
     /// name itself.
     pub fn meant(&self, name: &str) -> Option<&str> {
-        let name = name.to_ascii_lowercase().replace('-', "_");
-        let inside = |section: &String| name.strip_prefix(section.as_str())?.strip_prefix('.');
-        let inside: Vec<&str> = self.sections.iter().filter_map(inside).collect();
+        let name = spelled(name);
+        let inside: Vec<&str> = self.inside(&name).collect();
         let said = if inside.is_empty() { vec![name.as_str()] } else { inside };
         if said.iter().chain([&name.as_str()]).any(|name| self.arguments.contains_key(*name)) {
             return None;
@@ -314,11 +310,23 @@ impl FormatTable {
 
     /// The meaning of an argument of exactly this name, or of one whose last part it is.
     pub fn exact(&self, name: &str) -> Option<ArgumentRule> {
-        let name = name.to_ascii_lowercase().replace('-', "_");
+        let name = spelled(name);
         let last = |of: &&String| of.rsplit('.').next() == Some(&name);
         let key = self.arguments.get_key_value(&name).map(|(key, _)| key);
         let key = key.or_else(|| self.arguments.keys().find(last))?;
         self.arguments.get(key).map(Written::rule)
+    }
+}
+
+/// A name as tables write it.
+fn spelled(name: &str) -> String {
+    name.to_ascii_lowercase().replace('-', "_")
+}
+
+/// Takes up what a base has and its table has not.
+fn under<V>(own: &mut BTreeMap<String, V>, base: BTreeMap<String, V>) {
+    for (key, value) in base {
+        own.entry(key).or_insert(value);
     }
 }
 
@@ -412,12 +420,16 @@ fn one_letter_off(one: &str, other: &str) -> bool {
     }
 }
 
+/// A value without the quotes of JSON.
+pub(super) fn plain(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
 /// A value as text in lower case; a list as its values with a space between.
 fn words(value: &Value) -> String {
-    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     let texts = match value {
-        Value::Array(list) => list.iter().map(text).collect::<Vec<String>>().join(" "),
-        other => text(other),
+        Value::Array(list) => list.iter().map(plain).collect::<Vec<String>>().join(" "),
+        other => plain(other),
     };
     texts.to_ascii_lowercase()
 }

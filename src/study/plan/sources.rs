@@ -90,9 +90,7 @@ impl Request {
             Some(FileKind::Arguments(format)) => parts.arguments.push((format, word.to_string(), text)),
             Some(kind @ FileKind::Foreign(software)) => {
                 let problem = format!("is {}, which is not read here", kind.words());
-                return Err(
-                    SpecError::file(word, problem).hint(software.way_out.as_deref().unwrap_or(FOREIGN))
-                );
+                return Err(SpecError::file(word, problem).hint(software.way_out.as_str()));
             }
             Some(other) => {
                 let hint = match other.import() {
