@@ -100,6 +100,13 @@ fn laws_hold_wherever_the_walk_leads() {
     assert!(near < FORM_ERROR, "one in ten closed forms is {:.1} % off and more", 100.0 * near);
 }
 
+#[test]
+fn what_broke_a_law_once_holds() {
+    for document in Walk::new().broken_once() {
+        held(&document, Some(0)).unwrap_or_else(|law| panic!("{}: {law}", document.command));
+    }
+}
+
 /// Steps in which several fields of one quantity are changed: a part that goes on from day to day, or the one that
 /// `STEPSIM_PART` names. One that breaks a law is written to the folder of temporary files, as `pair-NUMBER.json` and
 /// its machine; all are written to the folder of `STEPSIM_KEEP`. `STEPSIM_PAIR` names a written one to try alone.

@@ -40,6 +40,21 @@ fn published_models_keep_every_parameter() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+/// An entry that cannot be read would leave its types unknown.
+#[test]
+fn every_architecture_of_the_table_is_known() {
+    let file = include_str!("../../../workloads/imports/hugging-face.json");
+    let table: Value = serde_json::from_str(file).unwrap();
+    let unknown = model(&json!({"model_type": "none"}), "config.json").unwrap_err();
+    let known: Vec<&str> = unknown.allowed.split([' ', ',']).collect();
+    for (name, entry) in table["architectures"].as_object().unwrap() {
+        let own = json!([name]);
+        for kind in entry.get("types").unwrap_or(&own).as_array().unwrap() {
+            assert!(known.contains(&kind.as_str().unwrap()), "{name}: {kind}");
+        }
+    }
+}
+
 #[test]
 fn every_field_missing_or_wrong_is_refused_by_name() {
     let llama = configs().swap_remove(0)["config"].clone();

@@ -26,6 +26,8 @@ pub struct Ranges {
     machines: BTreeMap<String, Value>,
     /// Shipped steps with settings, those that are played in no time first.
     steps: Vec<Vec<String>>,
+    /// Steps that broke a law once, found by the walk, with the fewest settings.
+    broken_once: Vec<Vec<String>>,
     /// Fields whose values no quantity depends on, by their last names.
     pub words: Vec<String>,
     /// Places of the fields that read or move a quantity.
@@ -129,6 +131,11 @@ impl Walk {
         let leaves = schemas.iter().flat_map(below).collect();
         let documents = ranges.steps.iter().map(|words| Document::of(words, &ranges.machines)).collect();
         Walk { schemas, ranges, documents, leaves }
+    }
+
+    /// Steps that broke a law once.
+    pub fn broken_once(&self) -> impl Iterator<Item = Document> {
+        self.ranges.broken_once.iter().map(|words| Document::of(words, &self.ranges.machines))
     }
 
     /// The values of the longest entry that a place ends with.

@@ -231,12 +231,13 @@ impl<'a> Core<'a> {
         let masked = AttentionSpec { window: kept.or(a.window), ..*a };
         let (all, pairs) =
             (AttentionSpec { causal: true, ..AttentionSpec::default() }.pairs(s), masked.pairs(s));
-        if pairs >= all {
-            return (keys, causal);
-        }
         let seen = if causal { keys as f64 / 2.0 } else { keys as f64 };
-        let border = if kept.is_some() { 0.0 } else { TILE };
-        let left = (seen * pairs / all + border * seen * 2.0 / s as f64).min(seen);
+        let left = match kept {
+            // A list of keys, the token's own among them.
+            Some(_) => seen * pairs / (0.5 * (s as f64).powi(2)),
+            None if pairs >= all => return (keys, causal),
+            None => (seen * pairs / all + TILE * seen * 2.0 / s as f64).min(seen),
+        };
         (left.ceil().max(1.0) as u64, false)
     }
 
@@ -290,8 +291,11 @@ impl<'a> Core<'a> {
         };
         let rows = self.tokens();
         let seen = area(whole).unwrap_or(0.0) / rows;
-        let border = if a.indexer.is_some() { 0.0 } else { TILE * 2.0 * seen / work.document.max(1.0) };
+        let chosen = a.indexer.is_some();
+        let border = if chosen { 0.0 } else { TILE * 2.0 * seen / work.document.max(1.0) };
         let kept = match area(own).unwrap_or(0.0) / rows {
+            // A list of keys, the token's own among them; areas have the diagonal by half.
+            kept if chosen && a.causal && kept > 0.0 => kept + 0.5,
             kept if own == whole || kept >= seen => seen,
             kept if kept > 0.0 => (kept + border).min(seen),
             none => none,

@@ -47,9 +47,8 @@ impl TokenMixer for LatentAttention<'_> {
         let (m, mla) = (self.model, self.mla);
         let (a, s) = (&m.attention, sequence as f64);
         let Some(x) = a.indexer else { return Attention(m).mixing(sequence) };
-        // Kept keys are read from the latents: one shared head of the latent and the rotated part. As everywhere under
-        // a causal mask the diagonal counts by half.
-        let kept = AttentionSpec { window: Some(x.top_k), ..*a }.pairs(sequence) / s - 0.5;
+        // Kept keys are read from the latents: one shared head of the latent and the rotated part.
+        let kept = AttentionSpec { window: Some(x.top_k), ..*a }.pairs(sequence) / s;
         let widths = match a.kernel {
             AttentionKernel::Flash => 2 * mla.kv_lora_rank + mla.qk_rope_head_size,
             AttentionKernel::Standard => m.qk_head_size() + m.v_head_size(),
