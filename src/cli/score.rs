@@ -10,7 +10,8 @@ use super::{Failure, say};
 use stepsim_bring::describe::RuleBook;
 use stepsim_measure::score::ranges::MeasuredSteps;
 use stepsim_measure::score::{
-    AnchoredErrors, PublishedRow, RowOutcome, ScoreReport, mapped, outcomes, ratios, read, row_line, text,
+    AnchoredErrors, PublishedRow, RowOutcome, ScoreReport, StepPair, mapped, outcomes, pairs, ratios, read,
+    row_line, text,
 };
 
 /// Simulate measured steps, and tell how far off the simulation is.
@@ -79,7 +80,8 @@ pub struct Args {
     /// Print each row
     #[arg(short, long)]
     verbose: bool,
-    /// Print how pipeline schedules compare within blocks of rows that differ in nothing else
+    /// Print how pipeline schedules compare within blocks of rows that differ in nothing else, and all pairs of rows
+    /// of a source and model that differ in one thing: sign and size of the change
     #[arg(long)]
     ratios: bool,
     /// Give the rows of each model on the fewest devices of a source, software and device, and predict the others
@@ -126,6 +128,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     out += &text(&report);
     if args.ratios {
         out += &ratios(&schedules(&rows, &done));
+        out += &pairs(&StepPair::of(&rows, &done));
     }
     if let Some(anchored) = &report.anchored {
         out += &format!("\n{}", anchored.text());

@@ -43,7 +43,8 @@ fn percent(x: Option<f64>) -> String {
 }
 
 fn signed(x: Option<f64>) -> String {
-    x.map_or(String::new(), |x| format!("{:+.1} %", 100.0 * x))
+    // Rounded first, then zero is added: minus zero loses its sign.
+    x.map_or(String::new(), |x| format!("{:+.1} %", (1e3 * x).round() / 10.0 + 0.0))
 }
 
 fn line(text: &mut String, name: &str, group: &ErrorGroup) {
@@ -244,11 +245,8 @@ pub fn ratios(entries: &[(String, String, f64, f64)]) -> String {
             let (m, s) = (base.1 / measured, base.2 / predicted);
             count += 1;
             within += usize::from((s / m - 1.0).abs() <= 0.03);
-            let _ = writeln!(
-                text,
-                "| {block} | {schedule} | {m:.3} | {s:.3} | {:+.1} % |",
-                100.0 * (s / m - 1.0)
-            );
+            let _ =
+                writeln!(text, "| {block} | {schedule} | {m:.3} | {s:.3} | {} |", signed(Some(s / m - 1.0)));
         }
     }
     if all == 0 {

@@ -11,6 +11,7 @@ mod score_card;
 mod score_choice;
 mod score_full_memory;
 mod score_outcome;
+mod score_pairs;
 mod score_ranges_accuracy;
 mod score_ranges_unlike;
 mod score_ranges_widths;

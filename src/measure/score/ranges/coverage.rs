@@ -82,7 +82,9 @@ impl Coverage {
         let ranged: Vec<(&RangedStep<'_>, &StepRange)> =
             steps.iter().filter_map(|step| Some((step, step.range?))).collect();
         let mean = |of: &dyn Fn(&RangedStep<'_>, &StepRange) -> f64| {
-            ranged.iter().map(|(step, range)| of(step, range)).sum::<f64>() / ranged.len().max(1) as f64
+            // A sum of nothing is minus zero.
+            (0.0 + ranged.iter().map(|(step, range)| of(step, range)).sum::<f64>())
+                / ranged.len().max(1) as f64
         };
         let share = |of: &dyn Fn(f64, [f64; 2]) -> bool| {
             mean(&|s, r| f64::from(u8::from(of(s.measured_s, r.range_s))))
