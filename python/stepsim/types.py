@@ -674,6 +674,19 @@ class Row(_Row, total=False):
 SearchObjective = Literal["time", "tokens_per_device", "cost", "energy", "devices", "memory"]
 
 
+class SearchStoppedSearch(TypedDict):
+    """How far a search came that ended before it was done: the best is the best among the layouts that it saw."""
+
+    #: Layouts of the space.
+    points: int
+    #: Of these, bounded: memory and the least time, by sums.
+    bounded: int
+    #: Of these, estimated in closed form.
+    estimated: int
+    #: Of these, simulated.
+    simulated: int
+
+
 class SearchSimulating(TypedDict):
     """Closed form and simulation of the layouts that were simulated."""
 
@@ -937,6 +950,8 @@ class SearchReport(_SearchReport, total=False):
 
     #: Longest step that counts.
     deadline_s: Optional[float]
+    #: How far it came, where its time was over or it was stopped before it was done.
+    stopped: Optional[SearchStoppedSearch]
     #: The differences of the simulated layouts from the closed form; absent where nothing fits.
     simulating: Optional[SearchSimulating]
     #: The layouts that the search would have missed, where every layout was simulated to know it.
