@@ -19,6 +19,8 @@ SCHEMAS = {
 # How the library is packed: smallest of what `page/lzma.js` takes.
 LZMA = {"id": lzma.FILTER_LZMA1, "preset": 9 | lzma.PRESET_EXTREME, "lc": 4, "lp": 0, "pb": 0, "dict_size": 1 << 23}
 IMPORT = re.compile(r"^import (\{.*\}) from '\./(\w+)\.js';$", re.M)
+COMMENT = re.compile(r"^\s*(//.*|/\*\*.*?\*/)\n", re.M)
+INDENT = re.compile(r"^ +", re.M)
 EXPORT = re.compile(r"^export ((?:async )?(?:function|class|const) (\w+))", re.M)
 
 
@@ -35,7 +37,22 @@ def module(name, done):
 
 
 def program(name):
-    return f"'use strict';\n{module(name, set())}"
+    """A module with all that it imports, without the lines that only people read."""
+    return f"'use strict';\n{INDENT.sub('', COMMENT.sub('', module(name, set())))}"
+
+
+def completed(schema):
+    """What `page/complete.js` reads of a schema: names, values, and the first line about each."""
+    if isinstance(schema, list):
+        return [completed(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    kept = {key: value for key, value in schema.items() if key in ("$ref", "const", "enum") or (key, value) == ("type", "boolean")}
+    named = {key: {name: completed(of) for name, of in schema[key].items()} for key in ("$defs", "properties") if key in schema}
+    parts = ("items", "anyOf", "oneOf", "allOf", "additionalProperties")
+    inner = {key: completed(schema[key]) for key in parts if isinstance(schema.get(key), (dict, list))}
+    about = {"description": schema["description"].split("\n")[0]} if "description" in schema else {}
+    return about | kept | named | inner
 
 
 def allowed(script):
@@ -57,12 +74,13 @@ def main(library, folder):
         "img-src data: blob:; base-uri 'none'; form-action 'none'"
     )
     wasm = pathlib.Path(library).read_bytes()
-    packed = base64.b64encode(lzma.compress(wasm, lzma.FORMAT_ALONE, filters=[LZMA])).decode()
+    schemas = {kind: completed(json.loads((HERE.parent / path).read_text())) for kind, path in SCHEMAS.items()}
+    parts = wasm + json.dumps(schemas, separators=(",", ":"), ensure_ascii=False).encode()
+    packed = base64.b64encode(lzma.compress(parts, lzma.FORMAT_ALONE, filters=[LZMA])).decode()
     style = (PAGES / "style.css").read_text() + (PAGE / "style.css").read_text()
-    schemas = {kind: json.loads((HERE.parent / path).read_text()) for kind, path in SCHEMAS.items()}
-    schemas = json.dumps(schemas, separators=(",", ":")).replace("<", "\\u003c")
-    parts = {"schemas": schemas, "policy": policy, "style": style, "library": packed, "bytes": str(len(wasm)), "script": "\n" + script}
-    html = re.sub(r"\{\{(\w+)\}\}", lambda m: parts[m[1]], (PAGE / "index.html").read_text())
+    sizes = {"bytes": str(len(parts)), "library_bytes": str(len(wasm))}
+    texts = {"policy": policy, "style": style, "library": packed, "script": "\n" + script, **sizes}
+    html = re.sub(r"\{\{(\w+)\}\}", lambda m: texts[m[1]], (PAGE / "index.html").read_text())
     folder = pathlib.Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "index.html").write_text(html)

@@ -6,6 +6,7 @@ use std::path::Path;
 use flate2::read::MultiGzDecoder;
 use serde::de::DeserializeOwned;
 
+use stepsim_located::from_text;
 use stepsim_spec::SpecError;
 use stepsim_spec::files::note_read;
 
@@ -53,10 +54,7 @@ pub(super) fn text(path: &Path) -> Result<String, SpecError> {
 /// It cannot be read, or is another document than is `allowed`.
 pub(super) fn document<T: DeserializeOwned>(path: &Path, allowed: &str) -> Result<T, SpecError> {
     let bytes = bytes(path).map_err(|e| e.allowed(allowed))?;
-    let mut json = serde_json::Deserializer::from_slice(&bytes);
-    serde_path_to_error::deserialize(&mut json).map_err(|e| {
-        let at = e.path().to_string();
-        let error = SpecError::at(if at == "." { "" } else { &at }, e.inner().to_string());
-        error.in_file(&path.display().to_string()).allowed(allowed)
-    })
+    let file = path.display().to_string();
+    let text = String::from_utf8_lossy(&bytes);
+    from_text(&text).map_err(|e| SpecError::at(e.path, e.problem).in_file(&file).allowed(allowed))
 }

@@ -9,6 +9,7 @@
 //! [rank, chunk] of each stage, from the first to the last.
 
 use serde::{Deserialize, Serialize};
+use stepsim_located::{Fault, from_text};
 
 use super::{Order, OrderFault, Pass, Seat, Shape, Slot, SlotPass, StagePlacement};
 
@@ -65,10 +66,11 @@ pub enum UserOrderError {
 /// # Errors
 /// If the text is not of the format, a pass is missing, doubled or out of its local order, or the ranks deadlock.
 pub fn order_from_json(text: &str) -> Result<Order, UserOrderError> {
-    let mut json = serde_json::Deserializer::from_str(text);
-    let file: OrderFile = serde_path_to_error::deserialize(&mut json)
-        .map_err(|e| UserOrderError::Json { path: e.path().to_string(), problem: e.inner().to_string() })?;
-    json.end().map_err(|e| UserOrderError::Json { path: "the end".to_owned(), problem: e.to_string() })?;
+    let file: OrderFile = from_text(text).map_err(|Fault { path, problem }| {
+        let root = if problem.starts_with("trailing") { "the end" } else { "." };
+        let path = if path.is_empty() { root.to_owned() } else { path };
+        UserOrderError::Json { path, problem }
+    })?;
     let ranks: Vec<Vec<Slot>> =
         file.ranks.iter().enumerate().map(|(rank, text)| slots(rank, text)).collect::<Result<_, _>>()?;
     let parts = || ranks.iter().flatten().flat_map(|s| s.parts());

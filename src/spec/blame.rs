@@ -43,8 +43,9 @@ pub(super) fn meant_elsewhere(kind: Kind, error: SpecError) -> SpecError {
         return error.hint(format!("`--set {path}=…`"));
     }
     let name = error.path.split(['.', '[']).next().unwrap_or_default().to_string();
-    let machine = schemars::schema_for!(Topology);
-    if machine.get("properties").is_none_or(|fields| fields.get(&name).is_none()) {
+    // A machine that has nothing but this field is wrong too; a field that no machine has is its first fault.
+    let alone: Result<Topology, _> = json::typed(&serde_json::json!({ &name: null }));
+    if alone.is_err_and(|e| e.problem.starts_with("no such field")) {
         return error;
     }
     let hint =

@@ -1,98 +1,35 @@
 //! JSON before it has a type: strict reading, merging over a base, setting a value at a path.
 
-use std::fmt;
-
-use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
-use serde_json::{Map, Number, Value};
+use serde::de::Deserialize;
+use serde_json::{Map, Value};
+use stepsim_located::{Fault, untyped};
 
 use super::SpecError;
 use super::error::nearest;
 
-/// A JSON value whose objects name no key twice.
-struct Strict(Value);
-
-impl<'de> Deserialize<'de> for Strict {
-    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Strict, D::Error> {
-        d.deserialize_any(StrictVisitor).map(Strict)
-    }
-}
-
-struct StrictVisitor;
-
-impl<'de> Visitor<'de> for StrictVisitor {
-    type Value = Value;
-    fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        f.write_str("a JSON value")
-    }
-    fn visit_bool<E>(self, v: bool) -> Result<Value, E> {
-        Ok(Value::Bool(v))
-    }
-    fn visit_i64<E>(self, v: i64) -> Result<Value, E> {
-        Ok(v.into())
-    }
-    fn visit_u64<E>(self, v: u64) -> Result<Value, E> {
-        Ok(v.into())
-    }
-    fn visit_f64<E: Error>(self, v: f64) -> Result<Value, E> {
-        Number::from_f64(v).map(Value::Number).ok_or_else(|| E::custom("a number that is not finite"))
-    }
-    fn visit_str<E>(self, v: &str) -> Result<Value, E> {
-        Ok(v.into())
-    }
-    fn visit_string<E>(self, v: String) -> Result<Value, E> {
-        Ok(v.into())
-    }
-    fn visit_unit<E>(self) -> Result<Value, E> {
-        Ok(Value::Null)
-    }
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Value, A::Error> {
-        let mut list = Vec::new();
-        while let Some(Strict(v)) = seq.next_element()? {
-            list.push(v);
-        }
-        Ok(Value::Array(list))
-    }
-    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
-        let mut map = Map::new();
-        while let Some(key) = entries.next_key::<String>()? {
-            if map.contains_key(&key) {
-                return Err(A::Error::custom(format!("the key `{key}` stands here twice")));
-            }
-            let Strict(value) = entries.next_value()?;
-            map.insert(key, value);
-        }
-        Ok(Value::Object(map))
-    }
-}
-
 /// Reads JSON; refuses keys that stand twice in one object, numbers that overflow, and anything after the value. The
 /// root's `$schema` is for editors and left out.
 pub fn read(file: &str, text: &str) -> Result<Value, SpecError> {
-    let not_json = |path: String, e: &serde_json::Error| {
-        let message = e.to_string();
-        let hint = if message.contains("twice") {
-            "keep one of the two"
-        } else if message.contains("number out of range") {
-            "numbers end at 1.8e308"
-        } else {
-            "JSON has no comments, no trailing commas, no NaN and no Infinity; strings take double quotes"
-        };
-        let path = if path == "." || path == "?" { String::new() } else { path };
-        SpecError { file: file.into(), ..SpecError::at(path, message) }.hint(hint)
-    };
     super::budget::check_json(file, text)?;
     // Some editors begin a file with a byte-order mark.
-    let mut d = serde_json::Deserializer::from_str(text.strip_prefix('\u{feff}').unwrap_or(text));
-    match serde_path_to_error::deserialize::<_, Strict>(&mut d) {
-        Ok(Strict(mut value)) => {
-            d.end().map_err(|e| not_json(String::new(), &e))?;
-            if value["$schema"].is_string() {
-                value.as_object_mut().map(|root| root.shift_remove("$schema"));
-            }
-            Ok(value)
-        }
-        Err(e) => Err(not_json(e.path().to_string(), e.inner())),
+    let mut value =
+        untyped(text.strip_prefix('\u{feff}').unwrap_or(text)).map_err(|fault| not_json(file, fault))?;
+    if value["$schema"].is_string() {
+        value.as_object_mut().map(|root| root.shift_remove("$schema"));
     }
+    Ok(value)
+}
+
+fn not_json(file: &str, Fault { path, problem }: Fault) -> SpecError {
+    let hint = if problem.contains("twice") {
+        "keep one of the two"
+    } else if problem.contains("number out of range") {
+        "numbers end at 1.8e308"
+    } else {
+        "JSON has no comments, no trailing commas, no NaN and no Infinity; strings take double quotes"
+    };
+    let path = if path == "?" { String::new() } else { path };
+    SpecError { file: file.into(), ..SpecError::at(path, problem) }.hint(hint)
 }
 
 /// Reads JSON as other programs write it: Python's `NaN` and `Infinity` are null, comments and trailing commas are
@@ -287,10 +224,7 @@ fn kind(value: &Value) -> &'static str {
 
 /// Reads a typed value; the error says path, value and what is allowed.
 pub fn typed<T: for<'de> Deserialize<'de>>(value: &Value) -> Result<T, SpecError> {
-    serde_path_to_error::deserialize(value).map_err(|e| {
-        let path = e.path().to_string();
-        explain(if path == "." { String::new() } else { path }, &e.inner().to_string(), value)
-    })
+    stepsim_located::typed(value).map_err(|fault| explain(fault.path, &fault.problem, value))
 }
 
 /// Refuses a list where the typed value has an object: serde would take the fields in the order of the type. `typed`

@@ -7,6 +7,8 @@
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
+use stepsim_located::shipped;
+
 use super::rules::{Layer, MachineRule, RulesSpec};
 use super::words::{Text, fits, normal};
 use super::{Kind, SpecError, catalog};
@@ -65,7 +67,7 @@ pub(super) fn usual_machine(device: &str) -> Option<MachineRule> {
 /// The shipped rules.
 static RULES: LazyLock<Vec<RulesSpec>> = LazyLock::new(|| {
     let texts = catalog::names(Kind::Rules).filter_map(|name| catalog::text(Kind::Rules, name));
-    texts.filter_map(|text| serde_json::from_str(text).ok()).collect()
+    texts.filter_map(|text| shipped(text).ok()).collect()
 });
 
 /// True if every word of a name is known from shipped devices or from the rules for devices: a misspelt word means

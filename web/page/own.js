@@ -14,11 +14,12 @@ const isMachine = (text) => /"(fabric|scale_up|nodes)"\s*:/.test(text) && !/"mod
 const isOrder = (text) => /^\s*\{[^[\]]*"ranks"\s*:\s*\[\s*"/.test(text);
 
 export class Own {
-  #engine; #ask; #set; #working; #schemas; #files = {};
+  #engine; #ask; #set; #working; #schemas = {}; #files = {};
 
   /** `ask` takes a question, `set` more settings for the present one. */
   constructor(engine, schemas, {ask, set, working}) {
-    this.#engine = engine; this.#schemas = schemas; this.#ask = ask; this.#set = set; this.#working = working;
+    schemas.then((schemas) => { this.#schemas = schemas; });
+    this.#engine = engine; this.#ask = ask; this.#set = set; this.#working = working;
     this.#listen();
   }
 

@@ -22,12 +22,13 @@ const CALM_MS = 150;
 export class Page {
   #front; #back; #known; #question; #kept = null; #keptFigures = null; #figures = null; #presets = []; #again = false; #playing = false; #calm;
 
-  constructor(front, back) {
+  /** `schemas` promises what may stand in a workload, a machine and a config. */
+  constructor(front, back, schemas) {
     this.#front = front; this.#back = back;
     this.frames = new Frames(byId('frames'));
     this.fields = new Fields(byId('fields'), (path, value) => this.set(path, value), (path) => this.forget(path), (field) => this.better.curve(field));
-    const schemas = JSON.parse(byId('schemas').textContent);
-    byId('paths').replaceChildren(...[...paths(schemas.workload), ...paths(schemas.machine, 'topology.')].map((path) => el('option', {value: `${path}=`})));
+    schemas.then(({workload, machine}) => byId('paths').replaceChildren(
+      ...[...paths(workload), ...paths(machine, 'topology.')].map((path) => el('option', {value: `${path}=`}))));
     this.own = new Own(front, schemas, {ask: (question) => this.ask(question), set: (sets) => this.take({...this.#question.sets, ...sets}), working: (what) => this.#working(what)});
     this.better = new Better(back, this);
     this.#listen();

@@ -7,8 +7,8 @@ import {unpackedLzma} from '../page/lzma.js';
 
 /** The compiled library of a built page: the same bytes that a browser runs. */
 export function libraryOf(page) {
-  const [, bytes, text] = readFileSync(page, 'utf8').match(/<script id="library"[^>]* data-bytes="(\d+)">([^<]*)</);
-  return WebAssembly.compile(unpackedLzma(Buffer.from(text, 'base64'), Number(bytes)));
+  const [, bytes, library, text] = readFileSync(page, 'utf8').match(/<script id="library"[^>]* data-bytes="(\d+)" data-library="(\d+)">([^<]*)</);
+  return WebAssembly.compile(unpackedLzma(Buffer.from(text, 'base64'), Number(bytes)).subarray(0, Number(library)));
 }
 
 /** Chromium without a window; messages go over a pipe, each ended by a zero byte. */

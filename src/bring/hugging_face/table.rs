@@ -141,15 +141,14 @@ pub(super) fn modules() -> &'static BTreeMap<String, ModuleEntry> {
 /// The file; a test reads every part of it.
 static TABLE: LazyLock<ArchitectureTable> = LazyLock::new(|| {
     let text = catalog::file("workloads/imports/hugging-face.json").unwrap_or_default();
-    serde_json::from_str(text).unwrap_or_default()
+    stepsim_located::shipped(text).unwrap_or_default()
 });
 
 /// All architectures by their names, in the order of the file.
 fn all() -> &'static [(String, Architecture)] {
     static ALL: LazyLock<Vec<(String, Architecture)>> = LazyLock::new(|| {
-        let one = |(name, value): (&String, &Value)| {
-            Some((name.clone(), serde_json::from_value(value.clone()).ok()?))
-        };
+        let one =
+            |(name, value): (&String, &Value)| Some((name.clone(), stepsim_located::typed(value).ok()?));
         TABLE.architectures.iter().filter_map(one).collect()
     });
     &ALL

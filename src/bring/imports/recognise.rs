@@ -126,7 +126,7 @@ pub struct ForeignSoftware {
 fn foreign(text: &str) -> Option<FileKind> {
     static ALL: LazyLock<Vec<ForeignSoftware>> = LazyLock::new(|| {
         let text = catalog::file("workloads/imports/foreign.json").unwrap_or_default();
-        serde_json::from_str::<BTreeMap<String, Vec<ForeignSoftware>>>(text)
+        stepsim_located::shipped::<BTreeMap<String, Vec<ForeignSoftware>>>(text)
             .unwrap_or_default()
             .remove("software")
             .unwrap_or_default()

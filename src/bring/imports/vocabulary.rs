@@ -36,7 +36,7 @@ impl Vocabulary {
     pub fn shipped() -> &'static Vocabulary {
         static SHIPPED: LazyLock<Vocabulary> = LazyLock::new(|| {
             let text = catalog::file("workloads/imports/words.json").unwrap_or_default();
-            serde_json::from_str(text).unwrap_or_default()
+            stepsim_located::shipped(text).unwrap_or_default()
         });
         &SHIPPED
     }

@@ -82,7 +82,7 @@ impl Log {
     /// # Errors
     /// The table of logs cannot be read, or the log has lines of two runs.
     pub fn read(text: &str) -> Result<Option<Log>, SpecError> {
-        let table: LogTable = serde_json::from_str(catalog::file(FILE).unwrap_or_default())
+        let table: LogTable = stepsim_located::shipped(catalog::file(FILE).unwrap_or_default())
             .map_err(|e| SpecError::file(FILE, e.to_string()))?;
         let lines = plain_lines(text);
         let mut all: Vec<Series> =

@@ -169,7 +169,7 @@ struct NetworkCost {
 /// The shipped file; `None` where none was handed in.
 fn file() -> Option<&'static TuningFile> {
     static FILE: OnceLock<Option<TuningFile>> = OnceLock::new();
-    let read = |text| serde_json::from_str(text).unwrap_or_else(|e| panic!("{PATH}: {e}"));
+    let read = |text| stepsim_located::shipped(text).unwrap_or_else(|e| panic!("{PATH}: {e}"));
     FILE.get_or_init(|| catalog::file(PATH).map(read)).as_ref()
 }
 

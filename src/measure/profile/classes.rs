@@ -4,6 +4,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use stepsim_located::from_text;
 use stepsim_spec::SpecError;
 use stepsim_spec::glob::fits;
 
@@ -106,10 +107,8 @@ impl ClassTables {
     /// # Errors
     /// The text is no such table.
     pub fn with(text: &str, file: &str) -> Result<ClassTables, SpecError> {
-        let mut json = serde_json::Deserializer::from_str(text);
-        let mut own: ClassTables = serde_path_to_error::deserialize(&mut json).map_err(|e| {
-            let path = e.path().to_string();
-            SpecError::at(if path == "." { "" } else { &path }, e.inner().to_string())
+        let mut own: ClassTables = from_text(text).map_err(|e| {
+            SpecError::at(e.path, e.problem)
                 .in_file(file)
                 .allowed(
                     "{\"classes\": [{\"class\": \"mine\", \"family\": \"compute\", \"patterns\": [\"my_kernel\"]}]}; \

@@ -77,7 +77,7 @@ pub(super) struct CausePlay {
 impl CauseTable {
     /// The table as it is shipped.
     pub(super) fn read() -> Result<CauseTable, SpecError> {
-        serde_json::from_str(catalog::file(FILE).unwrap_or_default())
+        stepsim_located::shipped(catalog::file(FILE).unwrap_or_default())
             .map_err(|e| SpecError::file(FILE, e.to_string()))
     }
 
