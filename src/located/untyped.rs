@@ -6,8 +6,8 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
+use super::fault::{Fault, fault};
 use super::place::Place;
-use super::{Fault, fault};
 
 /// A text as a value: one document, to its end, whose objects name no key twice.
 ///
