@@ -51,8 +51,11 @@ impl<'a> Config<'a> {
         Some(Config { map, outer, name: "", at: String::new(), heeded: Rc::default() })
     }
 
-    /// A value; its key counts as read.
+    /// A value, in a part of the configuration where its name has a dot; its key counts as read.
     fn get(&self, name: &str) -> Option<&'a Value> {
+        if let Some((part, inside)) = name.split_once('.') {
+            return self.part(part)?.get(inside);
+        }
         self.heeded.borrow_mut().insert(format!("{}{name}", self.at));
         self.map.get(name)
     }
@@ -93,12 +96,11 @@ impl<'a> Config<'a> {
         named(self.map).or_else(|| named(self.outer)).unwrap_or_default().replace('-', "_")
     }
 
-    fn field(&self, names: &[&str]) -> Option<(&'a str, &'a Value)> {
-        for name in names {
-            let _ = self.get(name);
-        }
-        let found = |name: &&str| self.map.get_key_value(*name).filter(|(_, v)| !v.is_null());
-        names.iter().find_map(found).map(|(k, v)| (k.as_str(), v))
+    /// The first of some names that says something; all of them count as read.
+    fn field<'n>(&self, names: &[&'n str]) -> Option<(&'n str, &'a Value)> {
+        let said =
+            |name: &&'n str| self.get(name).filter(|value| !value.is_null()).map(|value| (*name, value));
+        names.iter().rev().filter_map(said).last()
     }
 
     /// A count under one of some names.

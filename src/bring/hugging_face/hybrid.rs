@@ -4,8 +4,8 @@ use super::config::{Config, ModelResult, crossed, mixed, mixer_and_mlp, with_kin
 use super::table;
 use stepsim_spec::SpecError;
 use stepsim_spec::model::{
-    KimiDeltaSpec, LayerKindSpec, LayerRun, Mamba1Spec, Mamba2Spec, Mixer, MlpKind, ModelSpec, MoeSpec, Norm,
-    Positions, QkNorm, Rwkv7Spec, ShortConvolutionSpec,
+    KimiDeltaSpec, LayerRun, Mamba1Spec, Mamba2Spec, Mixer, MlpKind, ModelSpec, MoeSpec, Norm, Positions,
+    Rwkv7Spec,
 };
 
 pub(super) fn kimi_linear(c: &Config) -> ModelResult {
@@ -92,22 +92,6 @@ pub(super) fn nemotron_h(c: &Config) -> ModelResult {
     Ok(with_kinds(layers.into_iter(), kinds, m))
 }
 
-pub(super) fn granite(c: &Config) -> ModelResult {
-    let mut m = ModelSpec { tied_embeddings: c.tied(true), ..c.decoder()? };
-    let rotary = c.text("position_embedding_type") == Some("rope");
-    m.attention.rotary = Some(rotary);
-    let shared = c.or(&["shared_intermediate_size"], 0)?;
-    if c.or(&["num_local_experts"], 0)? > 0 {
-        m.moe = Some(MoeSpec { shared_ffn: Some(shared).filter(|s| *s > 0), ..c.experts(None)? });
-    } else {
-        m.ffn = shared;
-    }
-    let words = c.words("layer_types").or(c.words("layers_block_type")).unwrap_or_default();
-    let layers = words.iter().map(|w| if *w == "attention" { "attention" } else { "mamba" });
-    let kinds = [("mamba", mixed(Mixer::Mamba2(mamba2(c)?))), ("attention", LayerKindSpec::default())];
-    Ok(with_kinds(layers, kinds, m))
-}
-
 pub(super) fn jamba(c: &Config) -> ModelResult {
     let m = table::model(c, "jamba")?;
     let rank = m.hidden.div_ceil(16);
@@ -126,28 +110,6 @@ pub(super) fn jamba(c: &Config) -> ModelResult {
     let names = ["mamba_dense", "mamba_experts", "attention_dense", "attention_experts"];
     let mixers = [Mixer::Mamba1(mamba), Mixer::Attention].map(mixed);
     Ok(crossed(m, names, mixers, |i| [i % attention.0 == attention.1, i % sparse.0 == sparse.1]))
-}
-
-/// Gated short convolutions with attention in between. The width of the MLP is adjusted by two thirds and rounded up.
-pub(super) fn lfm2(c: &Config) -> ModelResult {
-    let decoder = c.decoder()?;
-    let (h, multiple) = (decoder.hidden, c.or(&["block_multiple_of"], 256)?.max(1));
-    let width = c.or(&["block_ff_dim", "intermediate_size"], 4 * h)?;
-    let ffn = match c.flag("block_auto_adjust_ff_dim", true) {
-        true => (2 * width / 3).div_ceil(multiple) * multiple,
-        false => width,
-    };
-    let mut m = ModelSpec { ffn, tied_embeddings: c.tied(true), ..decoder };
-    m.attention.qk_norm = QkNorm::Head;
-    let convolution = ShortConvolutionSpec {
-        channels: c.or(&["conv_dim"], h)?,
-        convolution: c.or(&["conv_L_cache"], 3)?,
-        biases: c.flag("conv_bias", false),
-    };
-    let full = |word: &&str| if word.starts_with("full") { "full" } else { "convolution" };
-    let words = c.words("layer_types").unwrap_or_default();
-    let mixer = mixed(Mixer::ShortConvolution(convolution));
-    Ok(with_kinds(words.iter().map(full), [("convolution", mixer), ("full", LayerKindSpec::default())], m))
 }
 
 /// RWKV-7 in every layer, the first without a value residual. Ranks follow from the width as in the layers of

@@ -29,18 +29,14 @@ use config::{Config, ModelResult};
 type ModelReader = fn(&Config) -> ModelResult;
 
 /// The architectures that are more than data.
-const FUNCTIONS: [(&str, ModelReader); 11] = [
+const FUNCTIONS: [(&str, ModelReader); 7] = [
     ("hunyuan", decoder::hunyuan),
     ("llama4", decoder::llama4),
     ("kimi_linear", hybrid::kimi_linear),
     ("nemotron_h", hybrid::nemotron_h),
-    ("granitemoehybrid", hybrid::granite),
     ("jamba", hybrid::jamba),
-    ("lfm2", hybrid::lfm2),
     ("rwkv7", hybrid::rwkv7),
     ("nemotron_nas", recent::nemotron_nas),
-    ("minimax_m3", recent::minimax_m3),
-    ("mimo_v2", recent::mimo_v2),
 ];
 
 /// True if a JSON document looks like such a configuration: it names an architecture as no model file of ours does.

@@ -4,11 +4,9 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::config::{Config, ModelResult, with_attention, with_two};
+use super::config::{Config, ModelResult};
 use stepsim_spec::SpecError;
-use stepsim_spec::model::{
-    AttentionSpec, LayerKindSpec, LayerRun, Mixer, MlpKind, ModelSpec, MoeSpec, QkNorm,
-};
+use stepsim_spec::model::{LayerKindSpec, LayerRun, Mixer, MlpKind, ModelSpec};
 
 /// Llama with blocks that a search thinned out: each has its attention, with its own number of query heads to a head
 /// of keys, or none, and an MLP of its own width, or none (DeciLM: `block_configs`). The width is a multiple of 256.
@@ -70,72 +68,4 @@ fn block_kind(block: &Value, m: &ModelSpec) -> Result<(String, LayerKindSpec), S
         name += &format!("-{width}");
     }
     Ok((name, kind))
-}
-
-/// The layers with experts: a list, or all behind the first dense ones.
-fn first_dense(c: &Config, usual: u64) -> Result<u64, SpecError> {
-    match c.numbers("moe_layer_freq") {
-        Some(list) => Ok(list.iter().take_while(|n| **n == 0).count() as u64),
-        None => c.or(&["first_k_dense_replace"], usual),
-    }
-}
-
-/// Dense layers in front, sparse attention in those that a list names: an indexer chooses blocks of keys, which are
-/// counted as a window of as many; the indexer's weights are left out.
-pub(super) fn minimax_m3(c: &Config) -> ModelResult {
-    let mut m = c.decoder()?;
-    m.ffn = c.or(&["dense_intermediate_size"], m.ffn)?;
-    if c.flag("use_qk_norm", true) {
-        m.attention.qk_norm = QkNorm::Head;
-    }
-    m.moe = Some(MoeSpec {
-        shared_experts: c.or(&["n_shared_experts"], 1)?,
-        first_dense_layers: first_dense(c, 3)?,
-        router_bias: c.flag("use_routing_bias", true),
-        ..c.experts(Some(c.count(&["moe_intermediate_size", "intermediate_size"])?))?
-    });
-    c.or(&["shared_intermediate_size"], 0)?;
-    let Some(sparse) = c.part("sparse_attention_config") else { return Ok(m) };
-    let listed = sparse.numbers("sparse_attention_freq").unwrap_or_default();
-    for key in ["sparse_index_dim", "sparse_num_index_heads"] {
-        sparse.or(&[key], 0)?;
-    }
-    let window = sparse.or(&["sparse_topk_blocks"], 16)? * sparse.or(&["sparse_block_size"], 128)?;
-    let attention = AttentionSpec { window: Some(window), ..m.attention };
-    let kinds = [("full", LayerKindSpec::default()), ("sparse", with_attention(attention))];
-    Ok(with_two(m, kinds, |i| listed.get(i as usize) == Some(&1)))
-}
-
-/// Local layers with heads of keys of their own and sinks, one global in six. Values are narrower than keys: both have
-/// the mean here, which is as many weights and products.
-pub(super) fn mimo_v2(c: &Config) -> ModelResult {
-    let mut m = c.decoder()?;
-    let mean = |key: &str, value: &str, usual: u64| -> Result<u64, SpecError> {
-        let key = c.or(&[key], usual)?;
-        Ok((key + c.or(&[value], key)?) / 2)
-    };
-    let usual = m.hidden / m.heads.max(1);
-    m.head_size = Some(mean("head_dim", "v_head_dim", usual)?);
-    let heads = c.or(&["swa_num_attention_heads"], m.heads)?;
-    let local = LayerKindSpec {
-        heads: Some(heads).filter(|heads| *heads != m.heads),
-        kv_heads: Some(c.or(&["swa_num_key_value_heads"], m.kv_heads.unwrap_or(m.heads))?),
-        head_size: Some(mean("swa_head_dim", "swa_v_head_dim", usual)?)
-            .filter(|size| Some(*size) != m.head_size),
-        attention: Some(AttentionSpec {
-            window: Some(c.count(&["sliding_window", "sliding_window_size"])?),
-            sinks: c.flag("add_swa_attention_sink_bias", true),
-            ..m.attention
-        }),
-        ..LayerKindSpec::default()
-    };
-    m.moe = Some(MoeSpec {
-        shared_experts: c.or(&["n_shared_experts"], 0)?,
-        first_dense_layers: first_dense(c, 1)?,
-        router_bias: true,
-        ..c.experts(Some(c.count(&["moe_intermediate_size"])?))?
-    });
-    let listed = c.numbers("hybrid_layer_pattern").unwrap_or_default();
-    let kinds = [("global", LayerKindSpec::default()), ("local", local)];
-    Ok(with_two(m, kinds, |i| listed.get(i as usize) == Some(&1)))
 }

@@ -138,18 +138,22 @@ pub(super) fn modules() -> &'static BTreeMap<String, ModuleEntry> {
     &TABLE.modules
 }
 
-/// The file; a test reads every part of it.
+const FILE: &str = "workloads/imports/hugging-face.json";
+
+/// The file; a part of it that cannot be read is a defect, and no model is made without it.
 static TABLE: LazyLock<ArchitectureTable> = LazyLock::new(|| {
-    let text = catalog::file("workloads/imports/hugging-face.json").unwrap_or_default();
-    stepsim_located::shipped(text).unwrap_or_default()
+    let read = |text| stepsim_located::shipped(text).unwrap_or_else(|e| panic!("{FILE}: {e}"));
+    catalog::file(FILE).map(read).unwrap_or_default()
 });
 
 /// All architectures by their names, in the order of the file.
 fn all() -> &'static [(String, Architecture)] {
     static ALL: LazyLock<Vec<(String, Architecture)>> = LazyLock::new(|| {
-        let one =
-            |(name, value): (&String, &Value)| Some((name.clone(), stepsim_located::typed(value).ok()?));
-        TABLE.architectures.iter().filter_map(one).collect()
+        let one = |(name, value): (&String, &Value)| {
+            let read = stepsim_located::typed(value);
+            (name.clone(), read.unwrap_or_else(|e| panic!("{FILE}: architectures.{name}.{e}")))
+        };
+        TABLE.architectures.iter().map(one).collect()
     });
     &ALL
 }
@@ -228,10 +232,15 @@ fn value(c: &Config, model: &Value, given: &Value) -> Result<Option<Value>, Spec
     };
     let listed = || about[0].as_str().and_then(|name| c.numbers(name));
     // Numbers, and names of numbers that the model has.
-    let factors =
-        || about.as_array().into_iter().flatten().map(|n| n.as_u64().or_else(|| model[n.as_str()?].as_u64()));
-    let by =
-        |with: fn(u64, u64) -> u64| factors().reduce(|a, b| Some(with(a?, b?))).flatten().map(Value::from);
+    let by = |with: fn(u64, u64) -> u64| -> Result<Option<Value>, SpecError> {
+        let number = |given: &Value| match given.as_str() {
+            Some(name) => Ok(model[name].as_u64()),
+            None => Ok(value(c, model, given)?.and_then(|n| n.as_u64())),
+        };
+        let all: Option<Vec<u64>> =
+            about.as_array().into_iter().flatten().map(number).collect::<Result<_, SpecError>>()?;
+        Ok(all.and_then(|all| all.into_iter().reduce(with)).map(Value::from))
+    };
     Ok(match word.as_str() {
         "$count" => {
             let usual = part("or")?;
@@ -259,15 +268,23 @@ fn value(c: &Config, model: &Value, given: &Value) -> Result<Option<Value>, Spec
         "$tied" => Some(c.tied(is).into()),
         "$window" => Some(c.window(is)?.into()),
         "$model" => model.get(text).cloned(),
-        "$times" => by(u64::saturating_mul),
-        "$plus" => by(u64::saturating_add),
-        "$over" => by(|a, b| a / b.max(1)),
-        "$least" => by(u64::min),
+        "$times" => by(u64::saturating_mul)?,
+        "$plus" => by(u64::saturating_add)?,
+        "$over" => by(|a, b| a / b.max(1))?,
+        "$multiple" => by(|a, b| a.next_multiple_of(b.max(1)))?,
+        "$least" => by(u64::min)?,
         "$list" => Some(listed().map_or_else(|| about[1].clone(), Value::from)),
         "$product" => {
             Some(listed().map_or_else(|| about[1].clone(), |list| list.iter().product::<u64>().into()))
         }
-        "$length" => Some(c.list_length(text).map_or_else(|| map["or"].clone(), Value::from)),
+        "$length" => match names.iter().find_map(|name| c.list_length(name)) {
+            Some(length) => Some(length.into()),
+            None => part("or")?,
+        },
+        "$leading" => match c.numbers(text) {
+            Some(list) => Some(list.iter().take_while(|n| **n == 0).count().into()),
+            None => part("or")?,
+        },
         "$ratio" => Some((c.ratio(text, map["or"].as_f64().unwrap_or(1.0)) as u64).max(1).into()),
         "$inverse-square" => {
             let ratio = c.ratio(text, map["or"].as_f64().unwrap_or(1.0));
@@ -300,6 +317,9 @@ impl TwoKindsOfLayers {
         }
         let kind = |(name, given): &'static (String, Value)| -> Result<_, SpecError> {
             let mut made = value(c, whole, given)?.unwrap_or_default();
+            if let Some(made) = made.as_object_mut() {
+                made.retain(|name, said| whole[name.as_str()] != *said);
+            }
             if let Some(over) = made.get_mut("attention") {
                 let mut attention = json_of(&m.attention)?;
                 json::merge(&mut attention, over.take());

@@ -57,22 +57,6 @@ pub struct CostReport {
     pub uses: Vec<UseReport>,
 }
 
-impl CostReport {
-    /// The cost of a step that takes `factor` times as long at the same mean power.
-    #[must_use]
-    pub fn of_longer_step(mut self, factor: f64) -> CostReport {
-        let amounts = [
-            &mut self.step_usd,
-            &mut self.usd_per_million_tokens,
-            &mut self.step_joules,
-            &mut self.joules_per_token,
-        ];
-        amounts.into_iter().flatten().for_each(|amount| *amount *= factor);
-        self.uses.iter_mut().for_each(|r#use| r#use.time_s *= factor);
-        self
-    }
-}
-
 /// One use of a mean device.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct UseReport {
