@@ -2,7 +2,7 @@
 
 use serde::de::Deserialize;
 use serde_json::{Map, Value};
-use stepsim_located::{Fault, untyped};
+use stepsim_located::{ReadFault, untyped};
 
 use super::SpecError;
 use super::error::nearest;
@@ -20,7 +20,7 @@ pub fn read(file: &str, text: &str) -> Result<Value, SpecError> {
     Ok(value)
 }
 
-fn not_json(file: &str, Fault { path, problem }: Fault) -> SpecError {
+fn not_json(file: &str, ReadFault { path, problem }: ReadFault) -> SpecError {
     let hint = if problem.contains("twice") {
         "keep one of the two"
     } else if problem.contains("number out of range") {

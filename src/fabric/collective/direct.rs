@@ -26,10 +26,12 @@ pub(super) fn all_pairs_time(g: &Geometry, bytes: f64) -> f64 {
     }
     // The network port carries all bytes that leave the node, the scale-up port also those that hop to their rail.
     let to = |members: f64, link: NeighbourLink| members * bytes / link.bandwidth();
-    let far = g.across_border().map_or(0.0, |(members, across)| to(members, across));
+    let border = g.across_border();
+    let far = border.map_or(0.0, |(members, across)| to(members, across));
+    let border = border.map_or(0.0, |(_, across)| across.alpha());
     let outside = to(f64::from(g.size - g.per_node.max(1)), g.near()).max(far);
     let inside = g.node_pairs_s(if g.hops { f64::from(g.nodes) * bytes } else { bytes });
-    g.inter.alpha().max(g.alone.alpha()).max(g.intra.alpha()) + outside.max(inside)
+    g.inter.alpha().max(g.alone.alpha()).max(g.intra.alpha()).max(border) + outside.max(inside)
 }
 
 fn not_on_a_torus(g: &Geometry) -> Result<(), String> {

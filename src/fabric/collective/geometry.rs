@@ -86,6 +86,13 @@ pub struct SiteLinks {
     pub all: NeighbourLink,
 }
 
+impl SiteLinks {
+    /// A member's share while it sends to its counterparts on all other sites at once, as every member does.
+    pub fn to_all(&self) -> NeighbourLink {
+        NeighbourLink { rate: self.all.rate * u64::from(self.count - 1), ..self.all }
+    }
+}
+
 /// A group below several switches of a network (leaves, pods, groups of a dragonfly) whose uplinks carry less than
 /// what sends below them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -241,9 +248,14 @@ impl Geometry {
         let sites = self.sites.map(|sites| (self.size / sites.count, sites.across));
         sites.or(self.uplinks.map(|uplinks| (uplinks.members, uplinks.across)))
     }
+    /// The same while each sends to all others at once: messages to sites on either side of a ring share no link.
+    pub(super) fn border_of_pairs(&self) -> Option<(u32, NeighbourLink)> {
+        let sites = self.sites.map(|sites| (self.size / sites.count, sites.to_all()));
+        sites.or(self.border())
+    }
     /// The members that one of them reaches across the border of its part, and the way there.
     pub(super) fn across_border(&self) -> Option<(f64, NeighbourLink)> {
-        let (of, across) = self.border()?;
+        let (of, across) = self.border_of_pairs()?;
         let beyond = f64::from(self.size - of);
         let cross = self.sites.is_none() && self.uplinks.is_some_and(|uplinks| uplinks.rails_cross);
         let on_rail = f64::from(self.per_node) / f64::from(self.ports.max(1));
@@ -255,9 +267,10 @@ impl Geometry {
     /// border.
     pub(super) fn next_node(&self) -> NeighbourLink {
         let of_node = f64::from(self.per_node.max(1));
-        let border = self.border().map(|(of, across)| f64::from(of) / of_node * across.bandwidth());
-        let rate = border.map_or(self.inter.rate, |border| self.near().rate.min(border.round() as u64));
-        NeighbourLink { rate, ..self.inter }
+        let Some((of, across)) = self.border() else { return self.inter };
+        let border = f64::from(of) / of_node * across.bandwidth();
+        let latency = self.inter.latency.max(across.latency);
+        NeighbourLink { latency, rate: self.near().rate.min(border.round() as u64) }
     }
     /// Bytes per second that the members of a node send to other nodes together.
     pub fn egress(&self) -> f64 {

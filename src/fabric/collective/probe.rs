@@ -82,12 +82,16 @@ pub(super) fn measure(
         };
         // From the last site of a line to the first is the longest way.
         let wide = probe.together(to(1))?;
-        // A site of one node has no network within: all that leaves a node takes the long way.
-        let within = if of_site == in_first { NeighbourLink { latency: Time::ZERO, ..inter } } else { inter };
-        inter = NeighbourLink { latency: inter.latency.max(wide.latency), rate: within.rate.min(wide.rate) };
         let even = (n as usize).is_multiple_of(of_site) && even_sites(net, &devices, of_site);
         let all = if even { probe.together((1..count).flat_map(to))? } else { wide };
-        even.then_some(SiteLinks { count: count as u32, within, across: wide, all })
+        let mut links = SiteLinks { count: count as u32, within: inter, across: wide, all };
+        if of_site == in_first {
+            // A site of one node has no network within: what leaves a node leaves its site.
+            let rate = inter.rate.max(links.to_all().rate);
+            links.within = NeighbourLink { latency: Time::ZERO, rate };
+        }
+        inter = NeighbourLink { latency: inter.latency.max(wide.latency), rate: inter.rate.min(wide.rate) };
+        even.then_some(links)
     } else {
         None
     };

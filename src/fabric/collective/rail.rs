@@ -34,9 +34,11 @@ impl Algorithm for Rail {
         let (members, n, bytes) = (f64::from(g.per_node), f64::from(g.size), t.bytes as f64);
         let inside = g.node_pairs_s(bytes / members);
         let beyond = |of: f64, rate: f64| (n - of) / n * bytes / rate;
-        let far = g.border().map_or(0.0, |(of, across)| beyond(f64::from(of), across.bandwidth()));
+        let border = g.border_of_pairs();
+        let far = border.map_or(0.0, |(of, across)| beyond(f64::from(of), across.bandwidth()));
+        let border = border.map_or(0.0, |(_, across)| across.alpha());
         let outside = beyond(members, g.near().bandwidth()).max(far);
-        g.intra.alpha() + g.inter.alpha().max(g.alone.alpha()) + inside.max(outside)
+        g.intra.alpha() + g.inter.alpha().max(g.alone.alpha()).max(border) + inside.max(outside)
     }
     fn phases(&self, t: &Transfer, g: &Geometry, _chunks: u32) -> Vec<RoundGroup> {
         vec![RoundGroup::new(Pattern::RailPairs, 1, t.bytes as f64 / f64::from(g.size))]

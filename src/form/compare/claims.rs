@@ -27,7 +27,7 @@ const UNCLAIMED: &[Unclaimed] = &[
     (NOISE, |step| step.workload.noise != Default::default()),
     ("a short queue of launches", |step| step.host.is_some_and(|host| host.queue < QUEUE)),
     ("a host that waits for messages between stages, or for each expert", |step| {
-        let waits = step.workload.parallelism.pipeline.size > 1 || step.inputs.model.any_experts();
+        let waits = step.workload.parallelism.pipeline.size > 1 || step.inputs.model.moe.is_some();
         step.host.is_some_and(|host| host.blocking) && waits
     }),
     ("a host that launches passes of two micro-batches at once", |step| {

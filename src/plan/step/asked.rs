@@ -258,7 +258,7 @@ pub fn expert_domains(
 
 /// The groups of more than one member that the step uses, and its copies: the communicator slots of every program.
 pub(super) fn groups_of(w: &WorkloadSpec, model: &ModelSpec, d: &Degrees, p: &TierShares) -> Vec<Group> {
-    let moe = model.any_experts();
+    let moe = model.moe.is_some();
     let mut groups: Vec<Group> = [
         CommGroup::Tensor,
         CommGroup::Context,

@@ -73,7 +73,8 @@ impl Layers {
             planned(plan)
         };
         let mut layer_of = |layer: u64, [keeps_images, reference]: [bool; 2]| {
-            let load = loads.get(layer as usize).or(loads.first()).filter(|_| model.has_experts(layer));
+            let of_layer = || loads.get(layer as usize).or(loads.first()).copied().unwrap_or(1.0);
+            let load = model.has_experts(layer).then(of_layer);
             let (trained, lowest) = match reference {
                 true => (TrainedWeights::Nothing, false),
                 false => (training.of_layer(model, layer, below), training.is_lowest(model, layer, below)),
@@ -83,7 +84,7 @@ impl Layers {
             if let Some((_, planned)) = known.iter().find(|(k, _)| *k == kind) {
                 return planned.clone();
             }
-            let load = load.copied().unwrap_or(1.0);
+            let load = load.unwrap_or(1.0);
             let shard = Shard { expert_load: load, trained, lowest, keeps_images, ..shard.clone() };
             let plan = LayerPlan::transformer(&model.layer(layer), &shard);
             known.push((kind, if reference { of_reference(plan) } else { planned(plan) }));

@@ -243,7 +243,7 @@ impl Subject {
                 return of_modules("order=balanced", vary);
             }
             Subject::Documents if workload.documents.is_some() => &["documents.order=balanced"],
-            Subject::Experts if inputs.model.any_experts() => {
+            Subject::Experts if inputs.model.moe.is_some() => {
                 let load = &workload.expert_load;
                 let spread = (load.rows_cv > 0.0).then_some("expert_load.rows_cv=0");
                 let counts = load.counts_file.is_some().then_some("expert_load.counts_file=null");

@@ -48,11 +48,6 @@ impl ModelSpec {
         }
     }
 
-    /// True if some kind of layer may have experts.
-    pub fn any_experts(&self) -> bool {
-        self.moe.is_some() || self.layer_kinds.values().any(|kind| kind.moe.is_some())
-    }
-
     /// Experts of each layer from the first on, one entry where all layers are of one kind.
     pub fn experts_by_layer(&self) -> Vec<u64> {
         let experts = |layer: u64| {
@@ -99,6 +94,10 @@ impl ModelSpec {
             let at = format!("layer_kinds.{name}");
             for problem in kind.of(self).one_kind().validate(&at) {
                 p.push(problem);
+            }
+            if kind.moe.is_some() && self.moe.is_none() {
+                let hint = "give the model moe, and mlp dense to kinds without experts";
+                p.add(format!("{at}.moe"), "experts", "nothing where the model has no moe", hint);
             }
             if !self.layer_pattern.iter().any(|run| run.0 == *name) {
                 p.add(&at, format!("\"{name}\""), "a kind that layer_pattern names", "remove it, or name it");

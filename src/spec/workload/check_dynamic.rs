@@ -39,7 +39,7 @@ impl WorkloadSpec {
         };
         let mixes = model.layer_counts().iter().any(|(layer, _)| !layer.mixer.is_attention());
         let standard = model.attention.kernel == AttentionKernel::Standard;
-        add(model.any_experts(), "a model with experts", "a dense model");
+        add(model.moe.is_some(), "a model with experts", "a dense model");
         add(mixes, "a model with scans", "attention in every layer");
         add(
             model.attention.indexer.is_some(),

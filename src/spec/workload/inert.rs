@@ -46,7 +46,7 @@ impl Situation<'_> {
         let holders = self.data() * p.context.size;
         let of_experts = holders * p.tensor / (p.expert * p.expert_tensor()).max(1);
         let of_module = self.w.module_devices().is_some_and(|own| own.data > 1);
-        holders > 1 || of_module || (self.model.any_experts() && of_experts > 1)
+        holders > 1 || of_module || (self.model.moe.is_some() && of_experts > 1)
     }
     fn sharding(&self) -> &'static ShardingFacts {
         self.w.sharding()
@@ -109,7 +109,7 @@ const RULES: [InertRule; 43] = [
         "ulysses cuts heads",
     ),
     (&["parallelism.context.zigzag"], |s| s.model.attention.causal, "attention is not causal"),
-    (&["parallelism.expert_tensor", "expert", "expert_load"], |s| s.model.any_experts(), "no experts"),
+    (&["parallelism.expert_tensor", "expert", "expert_load"], |s| s.model.moe.is_some(), "no experts"),
     (
         &[
             "expert.dispatcher",

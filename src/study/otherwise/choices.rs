@@ -25,7 +25,7 @@ pub(super) fn of(inputs: &Inputs) -> Vec<Idea> {
     list.pipeline();
     list.recomputation();
     list.offload();
-    if inputs.model.any_experts() {
+    if inputs.model.moe.is_some() {
         list.experts();
     }
     list.degrees();

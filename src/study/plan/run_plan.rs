@@ -313,7 +313,7 @@ impl RunPlan {
 
     /// The search options that hold the layout.
     fn search_options(&self) -> SearchOptions {
-        let has_experts = model_in(&self.workload).is_none_or(|model| model.any_experts());
+        let has_experts = model_in(&self.workload).is_none_or(|model| model.moe.is_some());
         SearchOptions {
             fix: [self.machine_sets.clone(), self.stated.clone()].concat(),
             top: 1,

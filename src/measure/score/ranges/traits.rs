@@ -228,7 +228,7 @@ impl ModelSort {
         if mixers.into_iter().any(|mixer| other(&mixer)) {
             return ModelSort::Hybrid;
         }
-        if model.any_experts() { ModelSort::Experts } else { ModelSort::Dense }
+        if model.moe.is_some() { ModelSort::Experts } else { ModelSort::Dense }
     }
 }
 
