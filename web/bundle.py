@@ -47,12 +47,15 @@ def completed(schema):
         return [completed(part) for part in schema]
     if not isinstance(schema, dict):
         return schema
-    kept = {key: value for key, value in schema.items() if key in ("$ref", "const", "enum") or (key, value) == ("type", "boolean")}
-    named = {key: {name: completed(of) for name, of in schema[key].items()} for key in ("$defs", "properties") if key in schema}
+    whole = {key: schema[key] for key in ("$ref", "const", "enum") if key in schema}
+    if schema.get("type") == "boolean":
+        whole["type"] = "boolean"
+    lists = [key for key in ("$defs", "properties") if key in schema]
+    named = {key: {name: completed(of) for name, of in schema[key].items()} for key in lists}
     parts = ("items", "anyOf", "oneOf", "allOf", "additionalProperties")
     inner = {key: completed(schema[key]) for key in parts if isinstance(schema.get(key), (dict, list))}
     about = {"description": schema["description"].split("\n")[0]} if "description" in schema else {}
-    return about | kept | named | inner
+    return about | whole | named | inner
 
 
 def allowed(script):

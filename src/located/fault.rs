@@ -1,17 +1,17 @@
-//! What is wrong in a document.
+//! A fault in a document, and its place.
 
 use std::fmt;
 
-/// What is wrong, and where.
+/// A fault in a document, and its place.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Fault {
+pub struct ReadFault {
     /// Keys and indices from the root, as `a.b[2].c`; empty at the root. A key that cannot be read is `?`.
     pub path: String,
-    /// What is wrong there, in serde's words.
+    /// The fault, in serde's words.
     pub problem: String,
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for ReadFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let place = if self.path.is_empty() { "" } else { ": " };
         write!(f, "{}{place}{}", self.path, self.problem)
@@ -19,6 +19,6 @@ impl fmt::Display for Fault {
 }
 
 /// An error at the place that failed.
-pub(crate) fn fault(path: Option<String>, error: &serde_json::Error) -> Fault {
-    Fault { path: path.unwrap_or_default(), problem: error.to_string() }
+pub(crate) fn fault(path: Option<String>, error: &serde_json::Error) -> ReadFault {
+    ReadFault { path: path.unwrap_or_default(), problem: error.to_string() }
 }

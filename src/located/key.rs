@@ -6,7 +6,7 @@ use serde::forward_to_deserialize_any;
 use serde_json::{Error, Number};
 
 /// A key: a text, or a number or truth value that is written as one.
-pub(crate) struct Key<'de>(pub(crate) &'de str);
+pub(crate) struct EntryKey<'de>(pub(crate) &'de str);
 
 macro_rules! numbers {
     ($($method:ident)*) => {$(
@@ -30,7 +30,7 @@ fn no_number() -> Error {
     Error::custom("invalid value: expected key to be a number in quotes")
 }
 
-impl<'de> Deserializer<'de> for Key<'de> {
+impl<'de> Deserializer<'de> for EntryKey<'de> {
     type Error = Error;
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {

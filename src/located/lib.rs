@@ -1,8 +1,8 @@
 //! JSON read into types, with the place where it is wrong.
 //!
-//! [`typed`] reads a value, [`from_text`] a text, [`shipped`] one that is known to be right, [`untyped`] one that has no
-//! type yet. All types are read from one deserializer, so that each is compiled once: a wrapper around another's
-//! visitors doubles a program.
+//! [`typed`] reads a value, [`from_text`] a text, [`shipped`] one that is known to be right, [`untyped`] one without a
+//! type. All types are read from one deserializer, so that each is compiled once: a wrapper around another's visitors
+//! doubles a program.
 //!
 //! Invariant: it knows no type but JSON's.
 
@@ -14,9 +14,9 @@ mod untyped;
 
 use std::cell::Cell;
 
-pub use fault::Fault;
+pub use fault::ReadFault;
 use fault::fault;
-use place::Place;
+use place::ValuePlace;
 use serde::de::{Deserialize, DeserializeOwned};
 use serde_json::Value;
 pub use untyped::untyped;
@@ -25,17 +25,17 @@ pub use untyped::untyped;
 ///
 /// # Errors
 /// The value is none of the type.
-pub fn typed<'de, T: Deserialize<'de>>(value: &'de Value) -> Result<T, Fault> {
+pub fn typed<'de, T: Deserialize<'de>>(value: &'de Value) -> Result<T, ReadFault> {
     let failed = Cell::new(None);
-    let place = Place::Root(&failed);
-    T::deserialize(typed::Located { value, place: &place }).map_err(|error| fault(failed.take(), &error))
+    let place = ValuePlace::Root(&failed);
+    T::deserialize(typed::ValueAt { value, place: &place }).map_err(|error| fault(failed.take(), &error))
 }
 
 /// A text as a type: one document, to its end; the problem says line and column.
 ///
 /// # Errors
 /// The text is no JSON, or its value none of the type.
-pub fn from_text<T: DeserializeOwned>(text: &str) -> Result<T, Fault> {
+pub fn from_text<T: DeserializeOwned>(text: &str) -> Result<T, ReadFault> {
     serde_json::from_str(text).map_err(|error| {
         let path = match untyped(text) {
             Err(fault) => fault.path,
@@ -49,7 +49,7 @@ pub fn from_text<T: DeserializeOwned>(text: &str) -> Result<T, Fault> {
 ///
 /// # Errors
 /// As [`from_text`], but the problem of a type says no line.
-pub fn shipped<T: DeserializeOwned>(text: &str) -> Result<T, Fault> {
+pub fn shipped<T: DeserializeOwned>(text: &str) -> Result<T, ReadFault> {
     let value: Value = serde_json::from_str(text).map_err(|error| fault(None, &error))?;
     typed(&value)
 }

@@ -3,16 +3,16 @@
 use std::cell::Cell;
 
 /// A place, up to the root; the root keeps the path of the innermost place that failed.
-pub(crate) enum Place<'a> {
+pub(crate) enum ValuePlace<'a> {
     /// The whole document.
     Root(&'a Cell<Option<String>>),
     /// Under a key, or a variant.
-    Key(&'a Place<'a>, &'a str),
+    Key(&'a ValuePlace<'a>, &'a str),
     /// An entry of a list.
-    Index(&'a Place<'a>, usize),
+    Index(&'a ValuePlace<'a>, usize),
 }
 
-impl Place<'_> {
+impl ValuePlace<'_> {
     /// Something is wrong here, unless it was further in.
     #[cold]
     #[inline(never)]
@@ -24,17 +24,17 @@ impl Place<'_> {
 
     fn root(&self) -> &Cell<Option<String>> {
         match self {
-            Place::Root(failed) => failed,
-            Place::Key(parent, _) | Place::Index(parent, _) => parent.root(),
+            ValuePlace::Root(failed) => failed,
+            ValuePlace::Key(parent, _) | ValuePlace::Index(parent, _) => parent.root(),
         }
     }
 
     fn path(&self) -> String {
         match self {
-            Place::Root(_) => String::new(),
-            Place::Key(Place::Root(_), key) => (*key).to_owned(),
-            Place::Key(parent, key) => format!("{}.{key}", parent.path()),
-            Place::Index(parent, index) => format!("{}[{index}]", parent.path()),
+            ValuePlace::Root(_) => String::new(),
+            ValuePlace::Key(ValuePlace::Root(_), key) => (*key).to_owned(),
+            ValuePlace::Key(parent, key) => format!("{}.{key}", parent.path()),
+            ValuePlace::Index(parent, index) => format!("{}[{index}]", parent.path()),
         }
     }
 }

@@ -10,37 +10,37 @@ use serde::de::{
 use serde::forward_to_deserialize_any;
 use serde_json::{Error, Map, Value, map};
 
-use super::key::{Key, number};
-use super::place::Place;
+use super::key::{EntryKey, number};
+use super::place::ValuePlace;
 
 /// A value at its place.
 #[derive(Clone, Copy)]
-pub(crate) struct Located<'de, 'a> {
-    /// What is read.
+pub(crate) struct ValueAt<'de, 'a> {
+    /// The part that is read.
     pub(crate) value: &'de Value,
     /// Where it stands.
-    pub(crate) place: &'a Place<'a>,
+    pub(crate) place: &'a ValuePlace<'a>,
 }
 
 /// Entries of a list that are still to be read.
-struct Entries<'de, 'a> {
+struct ListEntries<'de, 'a> {
     rest: Iter<'de, Value>,
     next: usize,
-    place: &'a Place<'a>,
+    place: &'a ValuePlace<'a>,
 }
 
 /// Fields of an object that are still to be read.
-struct Fields<'de, 'a> {
+struct ObjectFields<'de, 'a> {
     rest: map::Iter<'de>,
     value: Option<(&'de str, &'de Value)>,
-    place: &'a Place<'a>,
+    place: &'a ValuePlace<'a>,
 }
 
 /// A variant, and what it holds.
-struct Variant<'de, 'a> {
+struct EnumVariant<'de, 'a> {
     name: &'de str,
     value: Option<&'de Value>,
-    place: &'a Place<'a>,
+    place: &'a ValuePlace<'a>,
 }
 
 /// The word of [`Value`] in messages.
@@ -71,53 +71,57 @@ fn longer(length: usize, expected: &'static str) -> Error {
     Error::invalid_length(length, &expected)
 }
 
-fn list<'de, V: Visitor<'de>>(list: &'de [Value], place: &Place<'_>, visitor: V) -> Result<V::Value, Error> {
-    let mut entries = Entries { rest: list.iter(), next: 0, place };
+fn list<'de, V: Visitor<'de>>(
+    list: &'de [Value],
+    place: &ValuePlace<'_>,
+    visitor: V,
+) -> Result<V::Value, Error> {
+    let mut entries = ListEntries { rest: list.iter(), next: 0, place };
     let made = visitor.visit_seq(&mut entries)?;
     if entries.rest.len() == 0 { Ok(made) } else { Err(longer(list.len(), "fewer elements in array")) }
 }
 
 fn object<'de, V: Visitor<'de>>(
     object: &'de Map<String, Value>,
-    place: &Place<'_>,
+    place: &ValuePlace<'_>,
     visitor: V,
 ) -> Result<V::Value, Error> {
-    let mut fields = Fields { rest: object.iter(), value: None, place };
+    let mut fields = ObjectFields { rest: object.iter(), value: None, place };
     let made = visitor.visit_map(&mut fields)?;
     if fields.rest.len() == 0 { Ok(made) } else { Err(longer(object.len(), "fewer elements in map")) }
 }
 
-impl<'de> SeqAccess<'de> for Entries<'de, '_> {
+impl<'de> SeqAccess<'de> for ListEntries<'de, '_> {
     type Error = Error;
     fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, Error> {
         let Some(value) = self.rest.next() else { return Ok(None) };
-        let place = Place::Index(self.place, self.next);
+        let place = ValuePlace::Index(self.place, self.next);
         self.next += 1;
-        seed.deserialize(Located { value, place: &place }).map(Some).inspect_err(|_| place.note())
+        seed.deserialize(ValueAt { value, place: &place }).map(Some).inspect_err(|_| place.note())
     }
     fn size_hint(&self) -> Option<usize> {
         Some(self.rest.len())
     }
 }
 
-impl<'de> MapAccess<'de> for Fields<'de, '_> {
+impl<'de> MapAccess<'de> for ObjectFields<'de, '_> {
     type Error = Error;
     fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Error> {
         let Some((key, value)) = self.rest.next() else { return Ok(None) };
         self.value = Some((key, value));
-        seed.deserialize(Key(key)).map(Some).inspect_err(|_| Place::Key(self.place, key).note())
+        seed.deserialize(EntryKey(key)).map(Some).inspect_err(|_| ValuePlace::Key(self.place, key).note())
     }
     fn next_value_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<T::Value, Error> {
         let (key, value) = self.value.take().ok_or_else(|| Error::custom("value is missing"))?;
-        let place = Place::Key(self.place, key);
-        seed.deserialize(Located { value, place: &place }).inspect_err(|_| place.note())
+        let place = ValuePlace::Key(self.place, key);
+        seed.deserialize(ValueAt { value, place: &place }).inspect_err(|_| place.note())
     }
     fn size_hint(&self) -> Option<usize> {
         Some(self.rest.len())
     }
 }
 
-impl<'de> EnumAccess<'de> for Variant<'de, '_> {
+impl<'de> EnumAccess<'de> for EnumVariant<'de, '_> {
     type Error = Error;
     type Variant = Self;
     fn variant_seed<T: DeserializeSeed<'de>>(self, seed: T) -> Result<(T::Value, Self), Error> {
@@ -125,27 +129,27 @@ impl<'de> EnumAccess<'de> for Variant<'de, '_> {
     }
 }
 
-impl<'de> VariantAccess<'de> for Variant<'de, '_> {
+impl<'de> VariantAccess<'de> for EnumVariant<'de, '_> {
     type Error = Error;
     fn unit_variant(self) -> Result<(), Error> {
         match self.value {
             None | Some(Value::Null) => Ok(()),
             Some(value) => {
-                Place::Key(self.place, self.name).note();
+                ValuePlace::Key(self.place, self.name).note();
                 Err(wrong(Some(value), &"unit"))
             }
         }
     }
     fn newtype_variant_seed<T: DeserializeSeed<'de>>(self, seed: T) -> Result<T::Value, Error> {
-        let place = Place::Key(self.place, self.name);
+        let place = ValuePlace::Key(self.place, self.name);
         let made = match self.value {
-            Some(value) => seed.deserialize(Located { value, place: &place }),
+            Some(value) => seed.deserialize(ValueAt { value, place: &place }),
             None => Err(wrong(None, &"newtype variant")),
         };
         made.inspect_err(|_| place.note())
     }
     fn tuple_variant<V: Visitor<'de>>(self, _: usize, visitor: V) -> Result<V::Value, Error> {
-        let place = Place::Key(self.place, self.name);
+        let place = ValuePlace::Key(self.place, self.name);
         let made = match self.value {
             Some(Value::Array(entries)) => list(entries, &place, visitor),
             other => Err(wrong(other, &"tuple variant")),
@@ -157,7 +161,7 @@ impl<'de> VariantAccess<'de> for Variant<'de, '_> {
         _: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Error> {
-        let place = Place::Key(self.place, self.name);
+        let place = ValuePlace::Key(self.place, self.name);
         let made = match self.value {
             Some(Value::Object(fields)) => object(fields, &place, visitor),
             other => Err(wrong(other, &"struct variant")),
@@ -177,7 +181,7 @@ macro_rules! numbers {
     )*};
 }
 
-impl<'de> Deserializer<'de> for Located<'de, '_> {
+impl<'de> Deserializer<'de> for ValueAt<'de, '_> {
     type Error = Error;
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
@@ -258,7 +262,7 @@ impl<'de> Deserializer<'de> for Located<'de, '_> {
             },
             other => return Err(wrong(Some(other), &"string or map")),
         };
-        visitor.visit_enum(Variant { name, value, place: self.place })
+        visitor.visit_enum(EnumVariant { name, value, place: self.place })
     }
     fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
         visitor.visit_unit()

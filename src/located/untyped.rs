@@ -6,23 +6,23 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
-use super::fault::{Fault, fault};
-use super::place::Place;
+use super::fault::{ReadFault, fault};
+use super::place::ValuePlace;
 
 /// A text as a value: one document, to its end, whose objects name no key twice.
 ///
 /// # Errors
 /// The text is no JSON, a key stands twice, or a number overflows; the problem says line and column.
-pub fn untyped(text: &str) -> Result<Value, Fault> {
+pub fn untyped(text: &str) -> Result<Value, ReadFault> {
     let failed = Cell::new(None);
-    let place = Place::Root(&failed);
+    let place = ValuePlace::Root(&failed);
     let mut json = serde_json::Deserializer::from_str(text);
     let value = Strict(&place).deserialize(&mut json).and_then(|value| json.end().map(|()| value));
     value.map_err(|error| fault(failed.take(), &error))
 }
 
 /// A value at its place.
-struct Strict<'a>(&'a Place<'a>);
+struct Strict<'a>(&'a ValuePlace<'a>);
 
 impl<'de> DeserializeSeed<'de> for Strict<'_> {
     type Value = Value;
@@ -60,19 +60,19 @@ impl<'de> Visitor<'de> for Strict<'_> {
     }
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Value, A::Error> {
         let mut list = Vec::new();
-        while let Some(value) = seq.next_element_seed(Strict(&Place::Index(self.0, list.len())))? {
+        while let Some(value) = seq.next_element_seed(Strict(&ValuePlace::Index(self.0, list.len())))? {
             list.push(value);
         }
         Ok(Value::Array(list))
     }
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
         let mut map = Map::new();
-        let unread = |_: &A::Error| Place::Key(self.0, "?").note();
+        let unread = |_: &A::Error| ValuePlace::Key(self.0, "?").note();
         while let Some(key) = entries.next_key::<String>().inspect_err(unread)? {
             if map.contains_key(&key) {
                 return Err(A::Error::custom(format!("the key `{key}` stands here twice")));
             }
-            let value = entries.next_value_seed(Strict(&Place::Key(self.0, &key)))?;
+            let value = entries.next_value_seed(Strict(&ValuePlace::Key(self.0, &key)))?;
             map.insert(key, value);
         }
         Ok(Value::Object(map))

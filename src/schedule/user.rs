@@ -9,7 +9,7 @@
 //! [rank, chunk] of each stage, from the first to the last.
 
 use serde::{Deserialize, Serialize};
-use stepsim_located::{Fault, from_text};
+use stepsim_located::{ReadFault, from_text};
 
 use super::{Order, OrderFault, Pass, Seat, Shape, Slot, SlotPass, StagePlacement};
 
@@ -66,7 +66,7 @@ pub enum UserOrderError {
 /// # Errors
 /// If the text is not of the format, a pass is missing, doubled or out of its local order, or the ranks deadlock.
 pub fn order_from_json(text: &str) -> Result<Order, UserOrderError> {
-    let file: OrderFile = from_text(text).map_err(|Fault { path, problem }| {
+    let file: OrderFile = from_text(text).map_err(|ReadFault { path, problem }| {
         let root = if problem.starts_with("trailing") { "the end" } else { "." };
         let path = if path.is_empty() { root.to_owned() } else { path };
         UserOrderError::Json { path, problem }
