@@ -98,9 +98,11 @@ impl<'a> Config<'a> {
 
     /// The first of some names that says something; all of them count as read.
     fn field<'n>(&self, names: &[&'n str]) -> Option<(&'n str, &'a Value)> {
-        let said =
-            |name: &&'n str| self.get(name).filter(|value| !value.is_null()).map(|value| (*name, value));
-        names.iter().rev().filter_map(said).last()
+        let said = |name: &'n str| self.get(name).filter(|value| !value.is_null()).map(|value| (name, value));
+        names.iter().fold(None, |first, name| {
+            let said = said(name);
+            first.or(said)
+        })
     }
 
     /// A count under one of some names.

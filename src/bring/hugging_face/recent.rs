@@ -1,4 +1,4 @@
-//! Decoders whose layers differ one by one: as a search found them, or local and global with heads of their own.
+//! Decoders whose layers differ one by one, as a search found them.
 
 use std::collections::BTreeMap;
 
@@ -41,14 +41,12 @@ pub(super) fn nemotron_nas(c: &Config) -> ModelResult {
 fn block_kind(block: &Value, m: &ModelSpec) -> Result<(String, LayerKindSpec), String> {
     let part = |name: &str| block.get(name).ok_or_else(|| format!("has no {name}"));
     let (attention, ffn) = (part("attention")?, part("ffn")?);
-    for (part, key) in [(attention, "replace_with_linear"), (ffn, "replace_with_linear")] {
-        if part[key] == Value::Bool(true) {
-            return Err(format!("{key} is not known"));
-        }
+    if [attention, ffn].iter().any(|part| part["replace_with_linear"] == true) {
+        return Err("replace_with_linear is not known".to_owned());
     }
     let mut kind = LayerKindSpec::default();
     let mut name = String::new();
-    if attention["no_op"] == Value::Bool(true) {
+    if attention["no_op"] == true {
         kind.mixer = Some(Mixer::None);
         name += "none";
     } else {
@@ -57,7 +55,7 @@ fn block_kind(block: &Value, m: &ModelSpec) -> Result<(String, LayerKindSpec), S
         kind.kv_heads = Some(m.heads / group);
         name += &format!("heads{}", m.heads / group);
     }
-    if ffn["no_op"] == Value::Bool(true) {
+    if ffn["no_op"] == true {
         kind.mlp = Some(MlpKind::None);
         name += "-none";
     } else {
