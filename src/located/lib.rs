@@ -1,8 +1,8 @@
 //! JSON read into types, with the place where it is wrong.
 //!
-//! [`typed()`] reads a value, [`from_text`] a text, [`shipped`] one that is known to be right, [`untyped()`] one without
-//! a type. All types are read from one deserializer, so that each is compiled once: a wrapper around another's visitors
-//! doubles a program.
+//! [`typed()`] reads a value, [`from_text`] a text, [`shipped`] one that is known to be right, [`untyped()`] one
+//! without a type. All types are read from one deserializer, so that each is compiled once: a wrapper around
+//! another's visitors doubles a program.
 //!
 //! Invariant: it knows no type but JSON's.
 
