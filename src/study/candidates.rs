@@ -1,7 +1,7 @@
 //! The layouts that are simulated: those that the closed form does not refute, best first.
 
 use std::cmp::{Ordering, Reverse};
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::ops::ControlFlow;
 use std::sync::OnceLock;
 
@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 
 use super::base::StudyBase;
 use super::best::BestScores;
+use super::layout::FOLLOWING;
 use super::objective::Measures;
 use super::options::{LARGE, SearchOptions};
 use super::outcome::{How, PointOutcome, outcome_beside};
@@ -167,74 +168,121 @@ impl Ord for QueuePlace {
 }
 
 /// Numbers of layouts, from all over the space, that are bounded before the others, so that there is an answer early.
-const FIRST: [usize; 3] = [64, 512, 4096];
+const FIRST: [usize; 2] = [128, 1024];
+
+/// The best of them, whose neighbours are bounded too.
+const BEST: usize = 4;
 
 /// Layouts that take longer to be bounded, in seconds, have the best of the first ones told.
 const SOON_S: f64 = 1.0;
 
 /// The layouts of a space by sums alone.
-struct Bounds {
+struct Bounds<'a> {
+    base: &'a StudyBase,
+    points: &'a [Map<String, Value>],
+    options: &'a SearchOptions,
+    threads: usize,
     all: Vec<Option<BoundResult>>,
+    done: usize,
+    /// The points whose neighbours are bounded.
+    left_behind: BTreeSet<usize>,
     begun: Clock,
-    /// The best in closed form so far.
+    /// The best in closed form so far, as it was told.
     best: Option<f64>,
 }
 
-impl Bounds {
-    /// Bounds all points, unless the search is to end before and a layout fits.
-    fn of(
-        base: &StudyBase,
-        points: &[Map<String, Value>],
-        options: &SearchOptions,
-        threads: usize,
-        tell: &mut dyn FnMut(u64) -> Result<(), StudyError>,
-    ) -> Result<Bounds, StudyError> {
-        let all = points.iter().map(|_| None).collect();
-        let mut bounds = Bounds { all, begun: Clock::start(), best: None };
-        let order = spread(points.len());
-        let firsts = FIRST.into_iter().filter(|first| 2 * first <= points.len());
-        let (mut done, mut fits) = (0, false);
-        for end in firsts.chain([points.len()]) {
-            let mut left: Vec<usize> =
-                order[..end].iter().copied().filter(|i| bounds.all[*i].is_none()).collect();
-            // Neighbours share most.
-            left.sort_unstable();
-            let mut told = Ok(());
-            let of_point = |i: usize| bound(base, &points[left[i]], options);
-            pool::each(left.len(), threads, &of_point, &mut |i, found| {
-                fits |= found.as_ref().is_ok_and(|found| !found.doubtful);
-                (bounds.all[left[i]], done) = (Some(found), done + 1);
-                told = tell(done);
-                let ends = told.is_err() || fits && options.stop.is_pulled();
-                if ends { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-            });
-            told?;
-            if fits && options.stop.is_pulled() {
-                break;
+/// Told how many points are done.
+type TellBounds<'a> = &'a mut dyn FnMut(u64) -> Result<(), StudyError>;
+
+impl Bounds<'_> {
+    /// Bounds all points, unless the search is to end before and a layout fits: some from all over the space, then from
+    /// the best of them on its neighbours, as long as one of these is better.
+    fn all(&mut self, tell: TellBounds<'_>) -> Result<(), StudyError> {
+        let order = spread(self.points.len());
+        for end in FIRST.into_iter().filter(|first| 2 * first <= self.points.len()) {
+            self.add(order[..end].to_vec(), tell)?;
+            while let Some(near) = self.neighbours_of_best() {
+                self.add(near, tell)?;
             }
-            if end < points.len() {
-                bounds.tell_best(base, options, end);
+            if self.is_to_end() {
+                return Ok(());
             }
+            self.tell_best();
         }
-        Ok(bounds)
+        self.add(order, tell)
+    }
+
+    /// True if the search is to end, and has a layout.
+    fn is_to_end(&self) -> bool {
+        self.options.stop.is_pulled() && self.fitting().next().is_some()
+    }
+
+    /// Bounds points that are not bounded yet.
+    fn add(&mut self, mut points: Vec<usize>, tell: TellBounds<'_>) -> Result<(), StudyError> {
+        points.retain(|point| self.all[*point].is_none());
+        // Neighbours share most.
+        points.sort_unstable();
+        let (base, all, options) = (self.base, self.points, self.options);
+        let of_point = |i: usize| bound(base, &all[points[i]], options);
+        let mut told = Ok(());
+        pool::each(points.len(), self.threads, &of_point, &mut |i, found| {
+            self.all[points[i]] = Some(found);
+            self.done += 1;
+            told = tell(self.done as u64);
+            let ends = told.is_err() || self.options.stop.is_pulled() && self.is_to_end();
+            if ends { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        });
+        told
+    }
+
+    /// The layouts that surely fit, with their points.
+    fn fitting(&self) -> impl Iterator<Item = (usize, &Bounded)> {
+        let found = self.all.iter().enumerate().filter_map(|(point, found)| Some((point, found.as_ref()?)));
+        found.filter_map(|(point, found)| Some((point, found.as_ref().ok().filter(|found| !found.doubtful)?)))
+    }
+
+    /// Some of the layouts that surely fit, best first.
+    fn best(&self, most: usize) -> Vec<(usize, &Bounded)> {
+        let score = |bounded: &Bounded| bounded.form.score(self.options.objective);
+        let mut all: Vec<_> = self.fitting().collect();
+        all.sort_by(|a, b| score(a.1).total_cmp(&score(b.1)));
+        all.truncate(most);
+        all
+    }
+
+    /// The neighbours of the best layouts so far; `None` where they are bounded, or the search is to end.
+    fn neighbours_of_best(&mut self) -> Option<Vec<usize>> {
+        let best = self.best(BEST).into_iter().map(|(point, _)| point);
+        let best: Vec<usize> = best.filter(|point| !self.left_behind.contains(point)).collect();
+        self.left_behind.extend(&best);
+        let is_near =
+            |point: &usize| best.iter().any(|best| are_neighbours(&self.points[*best], &self.points[*point]));
+        let goes_on = !best.is_empty() && !self.options.stop.is_pulled();
+        goes_on.then(|| (0..self.points.len()).filter(is_near).collect())
     }
 
     /// Tells the best so far in closed form, where all layouts take long.
-    fn tell_best(&mut self, base: &StudyBase, options: &SearchOptions, done: usize) {
-        let all_s = self.begun.elapsed().as_secs_f64() * self.all.len() as f64 / done as f64;
-        if options.hear.is_none() || all_s < SOON_S {
+    fn tell_best(&mut self) {
+        let all_s = self.begun.elapsed().as_secs_f64() * self.all.len() as f64 / self.done as f64;
+        if self.options.hear.is_none() || all_s < SOON_S {
             return;
         }
-        let score = |bounded: &Bounded| bounded.form.score(options.objective);
-        let fitting = self.all.iter().flatten().flatten().filter(|bounded| !bounded.doubtful);
-        let best = fitting.min_by(|a, b| score(a).total_cmp(&score(b)));
-        let Some(Ok(walked)) = best.map(|bounded| walked(base, bounded, options)) else { return };
-        let score = walked.form.score(options.objective);
+        let best = self.best(1).pop().map(|(_, bounded)| walked(self.base, bounded, self.options));
+        let Some(Ok(walked)) = best else { return };
+        let score = walked.form.score(self.options.objective);
         if self.best.is_none_or(|best| score < best) {
             self.best = Some(score);
-            walked.is_best(options, None);
+            walked.is_best(self.options, None);
         }
     }
+}
+
+/// True if two layouts differ in one choice at most, and in what follows from it.
+fn are_neighbours(one: &Map<String, Value>, other: &Map<String, Value>) -> bool {
+    let differs = |(path, value): &(&String, &Value)| {
+        !FOLLOWING.contains(&path.as_str()) && other.get(path.as_str()) != Some(*value)
+    };
+    one.iter().filter(differs).count() <= 1
 }
 
 /// The numbers below `count` in an order whose beginnings all lie evenly over them.
@@ -293,7 +341,18 @@ impl<'a> CandidateQueue<'a> {
         if options.deadline_s.is_some() {
             pruned.insert("deadline", 0);
         }
-        let bounds = Bounds::of(base, points, options, threads, tell)?;
+        let mut bounds = Bounds {
+            base,
+            points,
+            options,
+            threads,
+            all: points.iter().map(|_| None).collect(),
+            done: 0,
+            left_behind: BTreeSet::new(),
+            begun: Clock::start(),
+            best: None,
+        };
+        bounds.all(tell)?;
         let (mut waiting, mut bounded) = (BinaryHeap::new(), Vec::with_capacity(points.len()));
         let unbounded = bounds.all.iter().filter(|found| found.is_none()).count() as u64;
         for found in bounds.all.into_iter().flatten() {

@@ -43,6 +43,9 @@ pub const CHOSEN: [&str; 13] = [
     RECOMPUTE_GRANULARITY,
 ];
 
+/// The fields of a layout that follow from the others, or change with another one.
+pub(super) const FOLLOWING: [&str; 3] = [DATA, SEQUENCE_PARALLEL, SCHEDULE];
+
 /// A layout of one rank: what the workload says of its own layout is put out of force by these before anything is
 /// chosen.
 pub const NEUTRAL: [(&str, &str); 13] = [

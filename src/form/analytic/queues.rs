@@ -117,6 +117,12 @@ impl Passage {
         let queues = Queue::Compute as usize..QUEUES;
         std::array::from_fn(|queue| if queues.contains(&queue) { self.0[queue][queue].max(0.0) } else { 0.0 })
     }
+    /// Seconds from its input to its output, or to the end of its kernels where that is sooner.
+    pub fn through(&self) -> f64 {
+        let [output, kernels] =
+            [Queue::Input, Queue::Compute].map(|end| self.0[Queue::Input as usize][end as usize]);
+        output.min(kernels).max(0.0)
+    }
     /// This pass, then another: the product of both; each column of this one is continued by `next`.
     pub fn then(&self, next: &Passage) -> Passage {
         Passage(self.0.map(|column| next.after(&column)))
