@@ -267,12 +267,14 @@ impl Bounds<'_> {
         if self.options.hear.is_none() || all_s < SOON_S {
             return;
         }
-        let best = self.best(1).pop().map(|(_, bounded)| walked(self.base, bounded, self.options));
-        let Some(Ok(walked)) = best else { return };
-        let score = walked.form.score(self.options.objective);
-        if self.best.is_none_or(|best| score < best) {
-            self.best = Some(score);
-            walked.is_best(self.options, None);
+        let best = self.best(BATCH);
+        let walk = |i: usize| walked(self.base, best[i].1, self.options);
+        let score = |walked: &LayoutCandidate| walked.form.score(self.options.objective);
+        let walked = pool::all(best.len(), self.threads, &walk).into_iter().flatten();
+        let Some(first) = walked.min_by(|a, b| score(a).total_cmp(&score(b))) else { return };
+        if self.best.is_none_or(|best| score(&first) < best) {
+            self.best = Some(score(&first));
+            first.is_best(self.options, None);
         }
     }
 }

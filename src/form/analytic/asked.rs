@@ -1,6 +1,8 @@
 //! The requests of one rank's policies.
 
-use stepsim_plan::step::residency::{Gathers, ReductionTimes, Reductions, UnitMessages, Updates};
+use stepsim_plan::step::residency::{
+    Gathers, ReductionStreams, ReductionTimes, Reductions, UnitMessages, Updates,
+};
 
 /// The requests of one rank's policies, by chunk and unit.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -35,11 +37,41 @@ impl PolicyDemand {
     pub fn reduces_behind(&self) -> bool {
         self.reductions.is_none_or(|reductions| !reductions.every && !reductions.held)
     }
-    /// Seconds behind the last pass at least: the longest reduction there, the table that stages share, and messages
-    /// behind the optimizer step.
-    pub fn behind_passes(&self) -> f64 {
+    /// The end at least of a rank whose passes, so many of each direction, end at a time: the longest reduction behind
+    /// them, or its gathers or reductions one after the other; then the table that stages share, and messages behind
+    /// the optimizer step.
+    pub fn least_end(&self, passes_end: f64, passes: f64) -> f64 {
         let left = self.left.iter().map(|times| times.alone(true)).fold(0.0, f64::max);
-        left + self.tied + self.behind
+        let beside = self.gathering(passes).max(self.reducing(passes));
+        (passes_end + left).max(beside) + self.tied + self.behind
+    }
+    /// Seconds of its gathers at least. What is kept between passes, and the last unit of a chunk, is gathered once.
+    fn gathering(&self, passes: f64) -> f64 {
+        let all = |chunk: &[UnitMessages], ways: usize| -> f64 {
+            chunk.iter().flat_map(|unit| &unit.gather[..ways]).sum()
+        };
+        let of_chunk = |chunk: &Vec<UnitMessages>| match (self.gathers, chunk.split_last()) {
+            (Gathers::Never, _) | (_, None) => 0.0,
+            (Gathers::Each { keeps: false, .. }, Some((last, others))) => {
+                passes * all(others, 2) + last.gather[0]
+            }
+            _ => all(chunk, 1),
+        };
+        self.around.iter().map(of_chunk).sum()
+    }
+    /// Seconds of its reductions on the stream that has most of them.
+    fn reducing(&self, passes: f64) -> f64 {
+        let Some(reductions) = self.reductions else { return 0.0 };
+        let before_last = if reductions.every { passes - 1.0 } else { 0.0 };
+        let last = if reductions.overlap { 1.0 } else { 0.0 };
+        let mut streams = ReductionStreams::default();
+        self.reduced
+            .iter()
+            .flatten()
+            .flatten()
+            .for_each(|times| times.add([before_last, last], &mut streams));
+        self.left.iter().for_each(|times| times.add([0.0, 1.0], &mut streams));
+        streams.into_iter().flatten().fold(0.0, f64::max)
     }
     /// True if it gathers as another does.
     pub fn gathers_as(&self, other: &PolicyDemand) -> bool {

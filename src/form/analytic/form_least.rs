@@ -50,7 +50,7 @@ impl StepForm<'_> {
             let host = std::mem::take(&mut sum[Queue::Host as usize]);
             let queues = around[rank] + sum.into_iter().fold(0.0, f64::max);
             let queues = queues.max(host).max(held.floor.of_rank(rank, passes));
-            queues + if collectives { asked.behind_passes() } else { 0.0 }
+            if collectives { asked.least_end(queues, passes) } else { queues }
         };
         held.asked.iter().enumerate().map(of_rank).fold(0.0, f64::max) * (1.0 - ROUNDING)
     }

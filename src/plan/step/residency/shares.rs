@@ -322,6 +322,14 @@ impl ReductionTimes {
     pub fn alone(&self, last: bool) -> f64 {
         self.runs(0.0, last, &mut ReductionStreams::default())
     }
+    /// Adds the seconds of several runs to each stream: those before the last, and last ones.
+    pub fn add(&self, runs: [f64; 2], streams: &mut ReductionStreams) {
+        for (hops, streams) in self.hops.iter().zip(streams) {
+            for ((seconds, once), stream) in hops.iter().zip(self.once).zip(streams) {
+                *stream += seconds * (runs[1] + if once { 0.0 } else { runs[0] });
+            }
+        }
+    }
     /// When a reduction that may begin at a time is done, on these streams.
     pub fn runs(&self, begin: f64, last: bool, streams: &mut ReductionStreams) -> f64 {
         let mut end = begin;
