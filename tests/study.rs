@@ -728,6 +728,28 @@ fn a_search_ends_with_its_time() {
     assert_eq!(of(Some(1e6)), of(None));
 }
 
+/// A search that is stopped early has climbed from the first layouts to a good one.
+#[test]
+fn a_search_that_is_stopped_early_is_near_its_end() {
+    let until = |most: u64| {
+        let fix = vec!["stack=simple".into()];
+        let options = SearchOptions { fix, top: 1, most_simulated: 8, ..SearchOptions::default() };
+        let stop = options.stop.clone();
+        let mut tell = |done| {
+            if done >= most {
+                stop.pull();
+            }
+            ControlFlow::Continue(())
+        };
+        search("llama3-70b", Some("h100-superpod-64"), &options, &mut tell).expect("a search").report
+    };
+    let (early, whole) = (until(400), until(u64::MAX));
+    let seconds = |report: &SearchReport| report.ranking[0].outcome.step_time_s.expect("a step");
+    let bounded = early.stopped.expect("it was stopped").bounded;
+    assert!(8 * bounded < whole.points, "{bounded} of {}", whole.points);
+    assert!(seconds(&early) < 1.05 * seconds(&whole), "{} of {} s", seconds(&early), seconds(&whole));
+}
+
 /// A plan whose search is stopped has a step that was played, and says how far it came.
 #[test]
 fn a_plan_ends_with_its_time() {
