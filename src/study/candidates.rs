@@ -315,6 +315,8 @@ pub(super) struct CandidateQueue<'a> {
     walked: BTreeMap<usize, LayoutCandidate>,
     /// How many have been walked.
     pub walks: u64,
+    /// The score of the best in closed form, where it was told.
+    pub told: Option<f64>,
     /// Layouts that were bounded, and those without a bound as the search was to end.
     pub bounded_layouts: u64,
     pub unbounded: u64,
@@ -376,6 +378,7 @@ impl<'a> CandidateQueue<'a> {
             bounded,
             walked: BTreeMap::new(),
             walks: 0,
+            told: bounds.best,
             bounded_layouts: points.len() as u64 - unbounded,
             unbounded,
             set_aside: Vec::new(),

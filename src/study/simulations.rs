@@ -145,6 +145,7 @@ impl SearchRun<'_> {
         if is_first
             && (line.is_large() || self.passes - before > LONG)
             && let Some(first) = batch.iter().min_by(|a, b| score(a).total_cmp(&score(b)))
+            && line.told.is_none_or(|told| score(first) < told)
         {
             line.candidates[*first].is_best(options, None);
         }
