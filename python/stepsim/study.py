@@ -15,7 +15,7 @@ Vary = Mapping[str, Values]
 _Path = Union[str, "os.PathLike[str]"]
 
 
-class Sweep(Sequence[types.Row]):
+class Sweep(Sequence["types.Row"]):
     """Rows of a sweep in the order of its points: each with ``settings``, ``status`` and, if it ran, the columns."""
 
     def __init__(self, rows: list[types.Row]) -> None:
