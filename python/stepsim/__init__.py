@@ -26,8 +26,9 @@ import sys
 from typing import List
 
 
+
 def _when_needed(name: str) -> None:
-    """Has a module executed with the first use of what is in it: types and clusters are half of what an import costs."""
+    """Has a module executed with the first use of what is in it."""
     spec = importlib.util.find_spec(f"{__name__}.{name}")
     assert spec is not None and spec.loader is not None
     spec.loader = importlib.util.LazyLoader(spec.loader)
@@ -36,8 +37,8 @@ def _when_needed(name: str) -> None:
     spec.loader.exec_module(module)
 
 
+# Hundreds of classes that only annotations name: a third of what an import costs.
 _when_needed("types")
-_when_needed("cluster")
 
 from . import types
 from ._command import command
