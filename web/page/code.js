@@ -22,22 +22,24 @@ function section(streams) {
   const out = new Uint8Array(streams.reduce((sum, {length}) => sum + length, 16 + 5 * functions));
   let here = 1;
   const byte = (of) => out[here++] = streams[of][at[of]++];
+  const copy = (of) => { const from = streams[of]; let i = at[of]; do out[here++] = from[i]; while (from[i++] & 128); at[of] = i; };
   const number = (of) => {
-    let value = 0, shift = 0, last;
-    do { last = byte(of); value |= (last & 127) << shift; shift += 7; } while (last & 128);
+    let value = 0, i = here;
+    copy(of);
+    for (let shift = 0; i < here; shift += 7) value |= (out[i++] & 127) << shift;
     return value;
   };
   // Five bytes hold any size, so that what follows need not be moved.
   const put = (where, value) => { for (let i = 0; i < 5; i++) out[where + i] = value >>> 7 * i & 127 | (i < 4 ? 128 : 0); };
   const sized = (write) => { const where = here; here += 5; write(); put(where, here - where - 5); };
   const body = () => {
-    for (let groups = number(L); groups > 0; groups--) { number(L); number(L); }
+    for (let groups = number(L); groups > 0; groups--) { copy(L); copy(L); }
     for (let depth = 1; depth > 0;) {
       const op = byte(c);
       if (op >= 2 && op <= 4) depth++;
       else if (op === 0x0b) depth--;
-      if (op === 0x0e) for (let labels = number(b) + 1; labels > 0; labels--) number(b);
-      else for (const of of behind[op === 0xfc ? 0x100 + byte(c) : op]) if (of === F) for (let i = 0; i < 4; i++) byte(F); else number(of);
+      if (op === 0x0e) for (let labels = number(b) + 1; labels > 0; labels--) copy(b);
+      else for (const of of behind[op === 0xfc ? 0x100 + byte(c) : op]) if (of === F) for (let i = 0; i < 4; i++) byte(F); else copy(of);
     }
   };
   out[0] = 10;
