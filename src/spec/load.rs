@@ -231,6 +231,5 @@ pub fn typed<T: Spec>(
     }
     let typed: T = json::typed(&value).map_err(blame)?;
     let canonical = stepsim_located::to_value(&typed).unwrap_or_default();
-    json::refuse_lists_for_objects(&value, &canonical, "").map_err(blame)?;
     Ok((typed, canonical))
 }
