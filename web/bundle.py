@@ -18,6 +18,12 @@ SCHEMAS = {
 }
 # How the library is packed: smallest of what `page/lzma.js` takes.
 LZMA = {"id": lzma.FILTER_LZMA1, "preset": 9 | lzma.PRESET_EXTREME, "lc": 4, "lp": 0, "pb": 0, "dict_size": 1 << 23}
+# How the code of the library is taken apart: the tables of `page/code.js`.
+CODE = (PAGE / "code.js").read_text()
+STREAMS = re.search(r"STREAMS = '(\w+)'", CODE)[1]
+OPERANDS = {}
+for first, last, names in re.findall(r"(\w+)-?(\w*) (\w+)", re.search(r"OPERANDS = '(.*)'", CODE)[1]):
+    OPERANDS |= dict.fromkeys(range(int(first, 16), int(last or first, 16) + 1), names)
 IMPORT = re.compile(r"^import (\{.*\}) from '\./(\w+)\.js';$", re.M)
 COMMENT = re.compile(r"^\s*(//.*|/\*\*.*?\*/)\n", re.M)
 INDENT = re.compile(r"^ +", re.M)
@@ -58,6 +64,57 @@ def completed(schema):
     return about | whole | named | inner
 
 
+def number(data, at):
+    """A number of WebAssembly, and where it ends."""
+    value = shift = 0
+    while True:
+        value |= (data[at] & 127) << shift
+        shift, at = shift + 7, at + 1
+        if data[at - 1] < 128:
+            return value, at
+
+
+def apart(wasm):
+    """A library in parts: all before its code, the streams of the code, all behind."""
+    at, kind = 8, None
+    while kind != 10:
+        began, kind = at, wasm[at]
+        size, at = number(wasm, at + 1)
+        at += size
+    functions, here = number(wasm, at - size)
+    streams = {name: bytearray() for name in STREAMS}
+    streams["L"] += functions.to_bytes(4, "little")
+    for _ in range(functions):
+        size, here = number(wasm, here)
+        function(wasm[here : here + size], streams)
+        here += size
+    return [wasm[:began], *streams.values(), wasm[at:]]
+
+
+def function(body, streams):
+    """Adds a function to the streams."""
+    here = 0
+
+    def taken(name, end):
+        nonlocal here
+        streams[name] += body[here:end]
+        here = end
+
+    groups, end = number(body, 0)
+    for _ in range(2 * groups):
+        end = number(body, end)[1]
+    taken("L", end)
+    while here < len(body):
+        op = body[here]
+        taken("c", here + 1)
+        if op == 0xFC:
+            op = 0x100 + body[here]
+            taken("c", here + 1)
+        labels = 2 + number(body, here)[0] if op == 0x0E else 0
+        for name in OPERANDS.get(op, "") + "b" * labels:
+            taken(name, here + 4 if name == "F" else number(body, here)[1])
+
+
 def allowed(script):
     return "'sha256-" + base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() + "'"
 
@@ -78,11 +135,11 @@ def main(library, folder):
     )
     wasm = pathlib.Path(library).read_bytes()
     schemas = {kind: completed(json.loads((HERE.parent / path).read_text())) for kind, path in SCHEMAS.items()}
-    parts = wasm + json.dumps(schemas, separators=(",", ":"), ensure_ascii=False).encode()
-    packed = base64.b64encode(lzma.compress(parts, lzma.FORMAT_ALONE, filters=[LZMA])).decode()
+    parts = [*apart(wasm), json.dumps(schemas, separators=(",", ":"), ensure_ascii=False).encode()]
+    packed = base64.b64encode(lzma.compress(b"".join(parts), lzma.FORMAT_ALONE, filters=[LZMA])).decode()
     style = (PAGES / "style.css").read_text() + (PAGE / "style.css").read_text()
-    sizes = {"bytes": str(len(parts)), "library_bytes": str(len(wasm))}
-    texts = {"policy": policy, "style": style, "library": packed, "script": "\n" + script, **sizes}
+    sizes = " ".join(str(len(part)) for part in parts)
+    texts = {"policy": policy, "style": style, "library": packed, "script": "\n" + script, "sizes": sizes}
     html = re.sub(r"\{\{(\w+)\}\}", lambda m: texts[m[1]], (PAGE / "index.html").read_text())
     folder = pathlib.Path(folder)
     folder.mkdir(parents=True, exist_ok=True)

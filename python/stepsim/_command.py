@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import json
 import os
-import tempfile
 from contextlib import ExitStack
 from typing import Any, Iterable, Mapping, Union
 
@@ -93,6 +92,8 @@ def _file(argument: str, value: Any, files: ExitStack) -> str:
     content = getattr(value, "report", value)
     if not isinstance(content, Mapping):
         return path_text(argument, value)
+    import tempfile
+
     folder = files.enter_context(tempfile.TemporaryDirectory(prefix="stepsim-"))
     path = os.path.join(folder, f"{argument}.json")
     with open(path, "w") as file:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from contextlib import ExitStack
 from html import escape
 from typing import Any, Iterable, List, Mapping, Optional, Union
@@ -84,6 +83,8 @@ def plan(
     """
     given = {"words": words, "on": on, "batch": batch, "sequence": sequence, "stack": stack, "settings": settings}
     with ExitStack() as files:
+        import tempfile
+
         folder = files.enter_context(tempfile.TemporaryDirectory(prefix="stepsim-"))
         path = os.path.join(folder, "plan.json")
         report = os.path.join(folder, "report.json")

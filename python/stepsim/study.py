@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Any, Callable, Iterable, Mapping, Optional, Sequence, Union
+from typing import TYPE_CHECKING, Any, Callable, Iterable, Mapping, Optional, Sequence, Union
 
-from . import _html, _native, cluster, types
+from . import _html, _native, types
 from ._arguments import Settings, Source, json_text, number, path_text, plain, setting_texts, source_text, texts, whole, wrong
+
+if TYPE_CHECKING:
+    from . import cluster
 
 #: A list of values, or a range as text: ``1:8:x2``, ``64:256:+64``.
 Values = Union[Sequence[Any], str]
@@ -15,7 +18,7 @@ Vary = Mapping[str, Values]
 _Path = Union[str, "os.PathLike[str]"]
 
 
-class Sweep(Sequence[types.Row]):
+class Sweep(Sequence["types.Row"]):
     """Rows of a sweep in the order of its points: each with ``settings``, ``status`` and, if it ran, the columns."""
 
     def __init__(self, rows: list[types.Row]) -> None:
@@ -150,6 +153,8 @@ def sweep(
     elif (part, of) != (1, 1):
         raise wrong("shard", shard, "(1, 1) beside engine: they are two ways to take parts")
     else:
+        from . import cluster
+
         text = cluster.sweep(
             study, engine, closed_form=closed_form, output=path, resume=resume, parts=parts, progress=progress
         )

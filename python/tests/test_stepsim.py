@@ -3,6 +3,8 @@
 import json
 import multiprocessing
 import pickle
+import subprocess
+import sys
 import threading
 import time
 from concurrent.futures import ProcessPoolExecutor
@@ -208,3 +210,10 @@ def test_other_threads_run_meanwhile():
     thread.join()
     during = sum(begun < at < ended for at in beats)
     assert during >= 3, f"{during} beats in {ended - begun:.3f} s"
+
+
+def test_an_import_brings_only_what_is_used():
+    # What is executed with the first use: a lazy module has a class of its own until then.
+    code = "import sys, stepsim; print([m for m in ('tempfile', 'concurrent.futures') if m in sys.modules], {}(stepsim.types).__name__)"
+    said = [subprocess.check_output([sys.executable, "-c", code.format(use)], text=True).strip() for use in ("type", "stepsim.types.Report and type")]
+    assert said == ["[] _LazyModule", "[] module"]

@@ -2,7 +2,7 @@
 //!
 //! [`typed()`] reads a value, [`from_text`] a text, [`shipped`] one that is known to be right, [`untyped()`] one
 //! without a type. All types are read from one deserializer, so that each is compiled once: a wrapper around
-//! another's visitors doubles a program.
+//! another's visitors doubles a program. [`to_value`] is the way back.
 //!
 //! Invariant: it knows no type but JSON's.
 
@@ -17,6 +17,7 @@ use std::cell::Cell;
 pub use fault::ReadFault;
 use fault::fault;
 use place::ValuePlace;
+use serde::Serialize;
 use serde::de::{Deserialize, DeserializeOwned};
 use serde_json::Value;
 pub use untyped::untyped;
@@ -29,6 +30,19 @@ pub fn typed<'de, T: Deserialize<'de>>(value: &'de Value) -> Result<T, ReadFault
     let failed = Cell::new(None);
     let place = ValuePlace::Root(&failed);
     T::deserialize(typed::ValueAt { value, place: &place }).map_err(|error| fault(failed.take(), &error))
+}
+
+/// A type as a value, as serde_json makes it. In a browser by way of a text: a type that is written too is compiled
+/// for writing alone then, and the page is smaller.
+///
+/// # Errors
+/// The type cannot be written as JSON.
+pub fn to_value(of: impl Serialize) -> serde_json::Result<Value> {
+    if cfg!(target_family = "wasm") {
+        serde_json::from_slice(&serde_json::to_vec(&of)?)
+    } else {
+        serde_json::to_value(of)
+    }
 }
 
 /// A text as a type: one document, to its end; the problem says line and column.

@@ -84,10 +84,10 @@ impl Inputs {
         let value = |spec: serde_json::Result<Value>| spec.map_err(|e| SpecError::at("", e.to_string()));
         let name = |what: &str| (what.to_string(), what.to_string());
         let (label, file) = name(workload.name.as_deref().unwrap_or("workload"));
-        let workload = from_value(value(serde_json::to_value(workload))?, label, file, &[])?;
+        let workload = from_value(value(stepsim_located::to_value(workload))?, label, file, &[])?;
         let (label, file) = name("topology");
         let topology: LoadedSpec<Topology> =
-            from_value(value(serde_json::to_value(topology))?, label, file, &[])?;
+            from_value(value(stepsim_located::to_value(topology))?, label, file, &[])?;
         let machine = Machine::build(&topology.value).map_err(|e| e.in_file(&topology.file))?;
         Inputs::new(workload, topology, machine)
     }

@@ -185,7 +185,7 @@ impl Spec for Collectives {
             if !(1e-3..=1e3).contains(slowness) {
                 let at = format!(
                     "slowness.{}",
-                    serde_json::to_value(op).unwrap_or_default().as_str().unwrap_or("")
+                    stepsim_located::to_value(op).unwrap_or_default().as_str().unwrap_or("")
                 );
                 return Err(SpecError::at(at, slowness.to_string()).allowed("0.001 to 1000"));
             }

@@ -43,7 +43,7 @@ impl Content {
 
 /// 16 hex digits over the content of a value, as [`Content::hash`].
 pub fn content_hash(value: &impl serde::Serialize) -> String {
-    Content::of(&serde_json::to_value(value).unwrap_or(json!(null))).hash()
+    Content::of(&stepsim_located::to_value(value).unwrap_or(json!(null))).hash()
 }
 
 /// 16 hex digits over a text.

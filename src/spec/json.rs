@@ -227,29 +227,6 @@ pub fn typed<T: for<'de> Deserialize<'de>>(value: &Value) -> Result<T, SpecError
     stepsim_located::typed(value).map_err(|fault| explain(fault.path, &fault.problem, value))
 }
 
-/// Refuses a list where the typed value has an object: serde would take the fields in the order of the type. `typed`
-/// is the typed value as JSON.
-pub(super) fn refuse_lists_for_objects(given: &Value, typed: &Value, path: &str) -> Result<(), SpecError> {
-    match (given, typed) {
-        (Value::Array(_), Value::Object(fields)) => {
-            let names: Vec<&str> = fields.keys().map(String::as_str).collect();
-            Err(SpecError::at(path, format!("{} is not allowed", brief(given)))
-                .allowed(format!("an object with fields like {}", names.join(", ")))
-                .hint("fields are given by name: {\"name\": value}"))
-        }
-        (Value::Object(given), Value::Object(typed)) => given.iter().try_for_each(|(key, value)| {
-            let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
-            typed.get(key).map_or(Ok(()), |typed| refuse_lists_for_objects(value, typed, &path))
-        }),
-        (Value::Array(given), Value::Array(typed)) => {
-            given.iter().zip(typed).enumerate().try_for_each(|(i, (value, typed))| {
-                refuse_lists_for_objects(value, typed, &format!("{path}[{i}]"))
-            })
-        }
-        _ => Ok(()),
-    }
-}
-
 /// Turns serde's sentence into problem, allowed and hint.
 fn explain(path: String, message: &str, root: &Value) -> SpecError {
     let quoted = |text: &str| text.split('`').skip(1).step_by(2).map(str::to_string).collect::<Vec<_>>();

@@ -40,7 +40,7 @@ impl<T: Spec> LoadedSpec<T> {
     /// # Errors
     /// As [`load`].
     pub fn again(&self, more: &[String]) -> Result<LoadedSpec<T>, SpecError> {
-        let now = serde_json::to_value(&self.value).unwrap_or_default();
+        let now = stepsim_located::to_value(&self.value).unwrap_or_default();
         let (value, sets) = match Content::of(&now).hash() == self.hash {
             true => (Arc::clone(&self.own), [&self.sets, more].concat()),
             false => (Arc::new(now), more.to_vec()),
@@ -230,7 +230,6 @@ pub fn typed<T: Spec>(
         stack_defaults::lay_over(&mut value).map_err(blame)?;
     }
     let typed: T = json::typed(&value).map_err(blame)?;
-    let canonical = serde_json::to_value(&typed).unwrap_or_default();
-    json::refuse_lists_for_objects(&value, &canonical, "").map_err(blame)?;
+    let canonical = stepsim_located::to_value(&typed).unwrap_or_default();
     Ok((typed, canonical))
 }

@@ -28,7 +28,7 @@ impl LoadedSpec<WorkloadSpec> {
 
     /// The fields of a value whose content is not what the workload would have without them.
     fn beyond_defaults(&self, stated: &Value) -> Vec<String> {
-        let as_json = |value: &WorkloadSpec| serde_json::to_value(value).unwrap_or_default();
+        let as_json = |value: &WorkloadSpec| stepsim_located::to_value(value).unwrap_or_default();
         let whole = as_json(&self.value);
         let mut bare = serde_json::json!({"model": "any", "batch": whole["batch"], "stack": whole["stack"]});
         let laid = stack_defaults::lay_over(&mut bare);

@@ -81,8 +81,7 @@ impl Section {
         put: fn(&mut WorkloadSpec, T),
     ) -> Option<Section> {
         let own: T = json::typed(value).ok()?;
-        let canonical = serde_json::to_value(&own).ok()?;
-        json::refuse_lists_for_objects(value, &canonical, "").ok()?;
+        let canonical = stepsim_located::to_value(&own).ok()?;
         let put = move |workload: &mut WorkloadSpec| put(workload, own.clone());
         Some(Section { put: Arc::new(put), hash: Content::of_field(&canonical) })
     }

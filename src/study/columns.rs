@@ -60,7 +60,7 @@ impl ReportColumns {
 
     /// The values of the paths that a report has.
     pub(super) fn of(&self, report: &Report) -> BTreeMap<String, Value> {
-        let report = serde_json::to_value(report).unwrap_or_default();
+        let report = stepsim_located::to_value(report).unwrap_or_default();
         let value = |path: &String| Some((path.clone(), report.pointer(&pointer(path))?.clone()));
         self.0.iter().filter_map(value).filter(|(_, value)| !value.is_null()).collect()
     }

@@ -49,7 +49,7 @@ impl CsvColumns {
 
     /// The line of a row.
     pub fn line(&self, row: &Row) -> String {
-        let value = serde_json::to_value(&row.outcome).unwrap_or_default();
+        let value = stepsim_located::to_value(&row.outcome).unwrap_or_default();
         let plain = |value: Option<&Value>| match value {
             None => String::new(),
             Some(Value::String(text)) => cell(text),

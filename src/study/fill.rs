@@ -108,7 +108,7 @@ pub fn fill(
             .into_iter()
             .chain(encoders)
             .collect();
-    let own = serde_json::to_value(&stated).unwrap_or_default();
+    let own = stepsim_located::to_value(&stated).unwrap_or_default();
     let says = |path: &str| own.pointer(&format!("/{}", path.replace('.', "/")));
     // An optimizer that runs on the host has its state there.
     let stays = |path: &str| {

@@ -149,8 +149,8 @@ fn four_digits(x: f64) -> f64 {
 fn own_value(base: &StudyBase, path: &str) -> Result<Option<Value>, SpecError> {
     let (workload, site) = base.unchecked(&[])?;
     let (value, path) = match path.strip_prefix("topology.") {
-        Some(inner) => (serde_json::to_value(&site.topology().value), inner),
-        None => (serde_json::to_value(workload), path),
+        Some(inner) => (stepsim_located::to_value(&site.topology().value), inner),
+        None => (stepsim_located::to_value(workload), path),
     };
     let path = path.split(',').next().unwrap_or_default();
     let pointer = format!("/{}", path.replace(['.', '['], "/").replace(']', ""));

@@ -238,7 +238,7 @@ pub fn layouts(
 }
 
 fn as_json(value: &impl serde::Serialize) -> Value {
-    serde_json::to_value(value).unwrap_or_default()
+    stepsim_located::to_value(value).unwrap_or_default()
 }
 
 fn product<'a>(a: &'a [u64], b: &'a [u64], c: &'a [u64]) -> impl Iterator<Item = (u64, u64, u64)> + 'a {

@@ -43,12 +43,12 @@ impl Row {
         let number = |x: f64| Some(Value::from(x));
         match name {
             "point" => Some(self.point.into()),
-            "status" => serde_json::to_value(o.status).ok(),
+            "status" => stepsim_located::to_value(o.status).ok(),
             "step_time_s" => number(o.step_time_s?),
             "tokens_per_s_per_device" => number(o.tokens_per_s_per_device?),
             "mfu" => number(o.mfu?),
             "memory_peak_bytes" => Some(o.memory_peak_bytes?.into()),
-            "range_s" => serde_json::to_value(o.range_s?).ok(),
+            "range_s" => stepsim_located::to_value(o.range_s?).ok(),
             "memory_peak_GiB" => number(o.memory_peak_bytes? as f64 / (1u64 << 30) as f64),
             _ => {
                 let kind = name.strip_prefix("exposed_")?.strip_suffix("_s")?;

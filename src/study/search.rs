@@ -283,7 +283,7 @@ fn within(
     let (mut ranked, unlike) = ranked(&base, run, &candidates, options, &mut report);
     let drawn = drawn(&base, &mut ranked, options.objective, threads);
     let best = ranked.first().and_then(|found| base.inputs(&found.candidate.sets).ok());
-    let own = serde_json::to_value(plain.unchecked(&[])?.0).unwrap_or_default();
+    let own = stepsim_located::to_value(plain.unchecked(&[])?.0).unwrap_or_default();
     let mut explained = explained(&base, &ranked).into_iter();
     let prices =
         expanded(&options.fix.iter().filter(|set| is_file(set)).cloned().collect::<Vec<_>>(), &Disk)?;
@@ -551,5 +551,5 @@ pub(super) fn needed<'a>(own: &Value, sets: impl Iterator<Item = &'a String>) ->
 }
 
 fn as_text(status: RunStatus) -> String {
-    serde_json::to_value(status).ok().and_then(|v| v.as_str().map(str::to_string)).unwrap_or_default()
+    stepsim_located::to_value(status).ok().and_then(|v| v.as_str().map(str::to_string)).unwrap_or_default()
 }

@@ -305,7 +305,7 @@ impl Space {
 
     /// Numbers of the points that are chosen.
     fn choose(&self, choice: &PointSelection, base: &StudyBase) -> Result<Vec<u128>, SpecError> {
-        let own = serde_json::to_value(base.unchecked_workload(&[])?).unwrap_or_default();
+        let own = stepsim_located::to_value(base.unchecked_workload(&[])?).unwrap_or_default();
         let holds = |number: u128| -> Result<bool, SpecError> {
             let point = self.at(number);
             let field = |path: &str| {

@@ -95,7 +95,7 @@ impl Valuer<'_> {
                 if !inputs.takes(&trial) {
                     return;
                 }
-                let batch = serde_json::to_value(trial.batch).unwrap_or_default();
+                let batch = stepsim_located::to_value(trial.batch).unwrap_or_default();
                 let key = self.key(&inputs.workload.content.with("batch", &batch).hash(), inputs);
                 let outcome = match new(&key).then(|| form.with_batch(global)) {
                     None => None,

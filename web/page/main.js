@@ -9,7 +9,7 @@ const WORKER = '{{worker}}';
 function unpacked(start) {
   const {textContent, dataset} = document.getElementById('library'), worker = start();
   const packed = Uint8Array.from(atob(textContent.trim()), (c) => c.charCodeAt(0));
-  worker.postMessage({packed, size: Number(dataset.bytes), library: Number(dataset.library)}, [packed.buffer]);
+  worker.postMessage({packed, sizes: dataset.sizes.split(' ').map(Number)}, [packed.buffer]);
   return new Promise((resolve) => { worker.onmessage = ({data}) => { worker.terminate(); resolve(data); }; });
 }
 

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::rc::Rc;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use stepsim::measure::page::difference;
 use stepsim::measure::score::ranges;
 use stepsim::read::analysis::diff::diff;
@@ -130,7 +131,11 @@ pub(crate) fn hangs_on(step: &Step) -> Result<String, Box<Fault>> {
 
 /// The report, as the program writes it.
 pub(crate) fn report(step: &Step) -> Result<Vec<u8>, Box<Fault>> {
-    let mut text = serde_json::to_vec_pretty(&compared(step, Depth::Answer)?).map_err(defect)?;
+    // A value is all that is written with indents: types are compiled for one way of writing.
+    let value: Value = serde_json::to_vec(&compared(step, Depth::Answer)?)
+        .and_then(|text| serde_json::from_slice(&text))
+        .map_err(defect)?;
+    let mut text = serde_json::to_vec_pretty(&value).map_err(defect)?;
     text.push(b'\n');
     Ok(text)
 }

@@ -2,7 +2,7 @@
 //
 //   node web/tests/page.mjs [FOLDER]        pictures go to FOLDER, if one is named
 //
-// $CHROMIUM, or chromium on the path. Times are printed; the first answer must come within FIRST_S.
+// $CHROMIUM, or chromium on the path; $STEPSIM_PAGE, or the page that web/build made. Times are printed; the first answer must come within FIRST_S.
 import {mkdirSync} from 'node:fs';
 import {createServer} from 'node:http';
 import {join} from 'node:path';
@@ -10,7 +10,7 @@ import {fileURLToPath, pathToFileURL} from 'node:url';
 import {Browser} from './site.mjs';
 
 const FIRST_S = 6;
-const root = fileURLToPath(new URL('../..', import.meta.url)), site = pathToFileURL(join(root, 'web/dist/index.html')).href;
+const root = fileURLToPath(new URL('../..', import.meta.url)), site = pathToFileURL(process.env.STEPSIM_PAGE ?? join(root, 'web/dist/index.html')).href;
 const pictures = process.argv[2];
 if (pictures) mkdirSync(pictures, {recursive: true});
 

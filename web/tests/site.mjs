@@ -3,12 +3,12 @@ import {spawn} from 'node:child_process';
 import {mkdtempSync, readFileSync, rmSync, writeFileSync} from 'node:fs';
 import {tmpdir} from 'node:os';
 import {join} from 'node:path';
-import {unpackedLzma} from '../page/lzma.js';
+import {contents} from '../page/code.js';
 
 /** The compiled library of a built page: the same bytes that a browser runs. */
 export function libraryOf(page) {
-  const [, bytes, library, text] = readFileSync(page, 'utf8').match(/<script id="library"[^>]* data-bytes="(\d+)" data-library="(\d+)">([^<]*)</);
-  return WebAssembly.compile(unpackedLzma(Buffer.from(text, 'base64'), Number(bytes)).subarray(0, Number(library)));
+  const [, sizes, text] = readFileSync(page, 'utf8').match(/<script id="library"[^>]* data-sizes="([^"]*)">([^<]*)</);
+  return contents(Buffer.from(text, 'base64'), sizes.split(' ').map(Number)).then(({module}) => module);
 }
 
 /** Chromium without a window; messages go over a pipe, each ended by a zero byte. */

@@ -314,7 +314,7 @@ fn fill_shape(columns: &mut DescribedColumns, name: &str) -> Result<Value, Strin
             columns.fill(column, value.into(), origin.clone());
         }
     }
-    serde_json::to_value(&model).map_err(|e| e.to_string())
+    stepsim_located::to_value(&model).map_err(|e| e.to_string())
 }
 
 impl Ruling {

@@ -101,7 +101,7 @@ fn stack(name: &str, written_out: bool) -> Result<Value, String> {
         return Ok(name.into());
     }
     let stack = load::<StackSpec>(name, &[]).map_err(|e| e.to_string().replace('\n', "; "))?;
-    serde_json::to_value(stack.value).map_err(|e| e.to_string())
+    stepsim_located::to_value(stack.value).map_err(|e| e.to_string())
 }
 
 /// Model chunks of a rank: as printed, what the schedule asks for, or two where it is interleaved and nothing says

@@ -53,7 +53,7 @@ pub fn model_of(value: Value, file: &str) -> Result<Value, SpecError> {
     if !is_config(&value) {
         return Ok(value);
     }
-    serde_json::to_value(model(&value, file)?).map_err(|e| SpecError::file(file, e.to_string()))
+    stepsim_located::to_value(model(&value, file)?).map_err(|e| SpecError::file(file, e.to_string()))
 }
 
 /// The model of a configuration read from `file`.

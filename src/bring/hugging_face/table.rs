@@ -197,7 +197,7 @@ pub(super) fn model(c: &Config, name: &str) -> ModelResult {
 }
 
 fn json_of(value: &impl serde::Serialize) -> Result<Value, SpecError> {
-    serde_json::to_value(value).map_err(|e| SpecError::at("", e.to_string()))
+    stepsim_located::to_value(value).map_err(|e| SpecError::at("", e.to_string()))
 }
 
 /// A piece of a model file in which everything is said.

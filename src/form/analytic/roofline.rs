@@ -29,7 +29,8 @@ pub struct Ridge {
 
 /// The ridges of a device, in the order of its file; none without a memory.
 pub fn ridges(device: &Device) -> Vec<Ridge> {
-    let (Some(hbm), Ok(Value::Object(peaks))) = (&device.hbm, serde_json::to_value(device.peak_dense_tflops))
+    let (Some(hbm), Ok(Value::Object(peaks))) =
+        (&device.hbm, stepsim_located::to_value(device.peak_dense_tflops))
     else {
         return Vec::new();
     };

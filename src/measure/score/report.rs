@@ -274,7 +274,7 @@ impl ScoredRow {
 
     /// The row as one line of JSON: what the report says of it, and the workload and machine that were simulated.
     pub fn line(&self) -> String {
-        let mut value = serde_json::to_value(self).unwrap_or_default();
+        let mut value = stepsim_located::to_value(self).unwrap_or_default();
         if !self.workload.is_null() {
             value["workload"] = self.workload.clone();
             value["machine"] = self.machine.clone().into();

@@ -134,7 +134,7 @@ impl Sheet {
         self.section("What was run", "The same command gives the same page.", |out| {
             let words: Vec<String> = words.iter().map(|word| quoted(word)).collect();
             let _ = write!(out, "<pre>{}</pre>", escaped(&words.join(" ")));
-            match serde_json::to_value(head) {
+            match stepsim_located::to_value(head) {
                 Ok(Value::Null) | Err(_) => {}
                 Ok(head) => {
                     let head = serde_json::to_string_pretty(&head).unwrap_or_default();

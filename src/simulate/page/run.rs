@@ -47,7 +47,7 @@ pub fn page(run: &Simulation, ranks: &[DrawnRank], report: &Report) -> serde_jso
     let readings = in_view(View::Page, &run.inputs.readings);
     readings.for_each(|reading| reading.page(report, &shown, &mut sheet));
     sheet.command(&report.run.command, &report.run, &report.conventions);
-    sheet.finish(serde_json::to_value(&shown)?, report)
+    sheet.finish(stepsim_located::to_value(&shown)?, report)
 }
 
 fn facts(sheet: &mut Sheet, report: &Report) {

@@ -86,7 +86,7 @@ impl WorkloadSpec {
 
     fn check_overlap(&self, p: &mut Problems, moe: &MoeSpec) {
         let overlap = self.expert.overlap;
-        let name = serde_json::to_value(overlap).unwrap_or_default();
+        let name = stepsim_located::to_value(overlap).unwrap_or_default();
         let mut refuse = |allowed: &str, hint: &str| p.add("expert.overlap", &name, allowed, hint);
         match overlap {
             ExpertOverlap::SharedExpert if moe.shared_experts == 0 && moe.shared_ffn.unwrap_or(0) == 0 => {

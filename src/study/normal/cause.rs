@@ -175,7 +175,7 @@ pub(super) fn scaled(scale: &BTreeMap<String, f64>, inputs: &Inputs) -> Option<V
 /// A setting that lengthens a list, as one that states all of it.
 fn lengthened(set: &str, inputs: &Inputs) -> Option<String> {
     let Some((path, value)) = set.split_once("+=") else { return Some(set.to_owned()) };
-    let workload = serde_json::to_value(&inputs.workload.value).ok()?;
+    let workload = stepsim_located::to_value(&inputs.workload.value).ok()?;
     let now = workload.pointer(&format!("/{}", path.replace('.', "/")));
     let mut list = now.and_then(Value::as_array).cloned().unwrap_or_default();
     list.extend(serde_json::from_str::<Vec<Value>>(value).ok()?);

@@ -63,7 +63,7 @@ struct ChoiceList<'a> {
 
 /// The name of a value in files.
 pub(super) fn named<T: serde::Serialize>(value: &T) -> String {
-    let value = serde_json::to_value(value).unwrap_or_default();
+    let value = stepsim_located::to_value(value).unwrap_or_default();
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
@@ -327,7 +327,7 @@ impl ChoiceList<'_> {
 
     /// The switches of the software, and the format of adapters.
     fn software(&mut self) {
-        let said = serde_json::to_value(self.w).unwrap_or_default();
+        let said = stepsim_located::to_value(self.w).unwrap_or_default();
         let is_so = |set: &String| {
             let (path, value) = set.split_once('=').unwrap_or((set, ""));
             let now =

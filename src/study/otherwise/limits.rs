@@ -135,7 +135,7 @@ fn scaled(topology: &Topology, class: &str, factor: f64) -> Vec<String> {
         MEMORY => then.scale_memory_rate(factor),
         class => then.scale_links(class, factor),
     }
-    let value = |topology: &Topology| serde_json::to_value(topology).unwrap_or_default();
+    let value = |topology: &Topology| stepsim_located::to_value(topology).unwrap_or_default();
     let mut sets = Vec::new();
     differing("topology", &value(topology), &value(&then), &mut sets);
     sets

@@ -182,8 +182,8 @@ fn layout(inputs: &Inputs) -> String {
     let words = |value: serde_json::Result<serde_json::Value>| {
         value.ok().and_then(|v| v.as_str().map(str::to_owned)).unwrap_or_default()
     };
-    let sharding = words(serde_json::to_value(p.sharding.kind));
-    let recompute = words(serde_json::to_value(workload.recompute.granularity));
+    let sharding = words(stepsim_located::to_value(p.sharding.kind));
+    let recompute = words(stepsim_located::to_value(workload.recompute.granularity));
     parts.push(format!("sharding {sharding}, recomputation {recompute}"));
     parts.join(", ")
 }

@@ -245,7 +245,7 @@ impl RunPlan {
                 .map(|(class, lines)| (class.to_owned(), lines.into_iter().map(str::to_owned).collect()))
                 .collect(),
         };
-        self.workload["reading"] = serde_json::to_value(reading).unwrap_or_default();
+        self.workload["reading"] = stepsim_located::to_value(reading).unwrap_or_default();
     }
 
     /// Takes the best layout that is found.
@@ -378,7 +378,7 @@ impl RunPlan {
     /// Takes a workload that was found, on the machine that it was found for.
     fn take_whole(&mut self, found: WorkloadSpec) -> Result<(), SpecError> {
         self.workload =
-            serde_json::to_value(found).map_err(|e| SpecError::file(&self.name, e.to_string()))?;
+            stepsim_located::to_value(found).map_err(|e| SpecError::file(&self.name, e.to_string()))?;
         self.workload["topology"] = self.on.as_str().into();
         Ok(())
     }

@@ -141,7 +141,7 @@ impl Request {
         let spec = draft.unchecked(&[])?;
         let on = self.on.clone().or_else(|| spec.topology.clone()).ok_or_else(|| self.no_machine(None))?;
         plan.machine(&on, &Site::load(&on, &[])?);
-        plan.workload = serde_json::to_value(&spec).map_err(|e| SpecError::file(word, e.to_string()))?;
+        plan.workload = stepsim_located::to_value(&spec).map_err(|e| SpecError::file(word, e.to_string()))?;
         plan.open_before(spec.reading);
         plan.put("", word.into(), ValueOrigin::stated(format!("all of {word}")));
         plan.layout = if self.search { LayoutSource::Searched } else { LayoutSource::Stated };

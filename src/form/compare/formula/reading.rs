@@ -74,7 +74,7 @@ impl FormulaReading {
         (simulated_s, both): (f64, &[Term]),
     ) -> Result<FormulaReading, SimulationError> {
         let quantities = quantities(estimators, inputs)?;
-        let workload = serde_json::to_value(&inputs.workload.value).unwrap_or_default();
+        let workload = stepsim_located::to_value(&inputs.workload.value).unwrap_or_default();
         let seconds = formula.terms(&quantities, &workload)?;
         let own = |key: &str| quantities.get(&format!("own.{key}")).copied().unwrap_or(0.0);
         let step: f64 = KEYS.into_iter().map(own).sum();

@@ -51,8 +51,9 @@ impl OpenFact {
 
 /// The facts that a workload leaves open and that move its step.
 pub fn open_facts(inputs: &Inputs, stack: &str) -> Vec<OpenFact> {
-    let shipped = load::<StackSpec>(stack, &[]).ok().and_then(|stack| serde_json::to_value(stack.value).ok());
-    let own = serde_json::to_value(inputs.workload.value.stack()).ok();
+    let shipped =
+        load::<StackSpec>(stack, &[]).ok().and_then(|stack| stepsim_located::to_value(stack.value).ok());
+    let own = stepsim_located::to_value(inputs.workload.value.stack()).ok();
     let of_stack = OF_A_STACK.iter().filter(|(name, ..)| *name == stack);
     let found = of_stack.filter_map(|(_, path, values)| {
         let field = format!("/{}", path.strip_prefix("stack.")?.replace('.', "/"));

@@ -81,7 +81,7 @@ impl Mixer {
     /// All whole numbers among its own fields are sizes.
     pub(super) fn validate(&self, p: &mut Problems, at: &str) {
         let Some((key, mixer)) = self.own() else { return };
-        let written = serde_json::to_value(self).unwrap_or_default();
+        let written = stepsim_located::to_value(self).unwrap_or_default();
         for (field, value) in written[key].as_object().into_iter().flatten() {
             p.size(format!("{at}.{key}.{field}"), value.as_u64(), 10_000_000);
         }
