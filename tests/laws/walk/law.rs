@@ -25,14 +25,13 @@ const COUNTED: f64 = 0.8;
 /// What became of a draw.
 pub enum Outcome {
     /// Played; the closed form over the simulation, where there is one.
-    Played {
-        form: Option<f64>,
-    },
+    Played { form: Option<f64> },
     /// The step does not fit in memory.
     Full,
     /// It has more ops than are played here.
     Large,
-    Refused,
+    /// The checks refuse what stands at this place.
+    Refused(String),
 }
 
 /// Plays a draw and holds all laws on it, with a number also those of changes.
@@ -83,7 +82,7 @@ pub fn says_what_to_do(refused: &SpecError) -> Result<Outcome, String> {
     if refused.allowed.is_empty() && refused.hint.is_empty() {
         return Err(format!("refused without saying what to do: {refused}"));
     }
-    Ok(Outcome::Refused)
+    Ok(Outcome::Refused(refused.path.clone()))
 }
 
 fn played(
