@@ -13,7 +13,7 @@ use super::schema::Leaf;
 use crate::laws::steps::Draws;
 
 /// Fields that are changed of one step.
-const FIELDS: usize = 16;
+const FIELDS: usize = 20;
 /// Fields that are tried for them.
 const TRIES: usize = 2 * FIELDS;
 /// Fields among which the one with most new pairs is tried next.
@@ -101,24 +101,22 @@ impl<'a> Pairs<'a> {
         (!values.is_empty()).then(|| Change { field: Some(field), value: draws.of(&values), leaf })
     }
 
-    /// The change behind each kind with which it acts, or alone where one stands already.
+    /// The change behind each kind with which it acts, where none stands, and alone.
     fn ways(&self, draws: &mut Draws, document: &Document, change: Change) -> Vec<Vec<Change>> {
-        let name = change.field.map_or(String::new(), |field| self.fields[field].name.clone());
-        let needs = self.walk.ranges.needs.iter().filter(|needs| needs.of.iter().any(|of| below(&name, of)));
-        let mut ways = vec![Vec::new()];
-        for needs in needs {
-            let kinds: Vec<Vec<Change>> = needs
-                .one
-                .iter()
-                .map(|kind| kind.iter().map(|(at, value)| self.set(at, value)).collect())
-                .collect();
+        let name = change.field.map_or("", |field| &self.fields[field].name);
+        let mut ways = Vec::new();
+        for needs in self.walk.ranges.needs.iter().filter(|needs| needs.of.iter().any(|of| below(name, of))) {
+            let set =
+                |kind: &BTreeMap<String, Value>| kind.iter().map(|(at, value)| self.set(at, value)).collect();
+            let kinds: Vec<Vec<Change>> = needs.one.iter().map(set).collect();
             let stands = |change: &Change| document.standing(&change.leaf) == Some(&change.value);
             if !kinds.iter().any(|kind| kind.iter().all(stands)) {
-                let kind = draws.of(&kinds);
-                ways =
-                    ways.iter().map(|way| [way.clone(), kind.clone()].concat()).chain([Vec::new()]).collect();
+                ways.extend(kinds);
             }
         }
+        let first = if ways.is_empty() { 0 } else { draws.of(&(0..ways.len()).collect::<Vec<usize>>()) };
+        ways.rotate_left(first);
+        ways.push(Vec::new());
         ways.into_iter().map(|way| [way, vec![change.clone()]].concat()).collect()
     }
 
