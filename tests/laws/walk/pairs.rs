@@ -134,8 +134,12 @@ impl<'a> Pairs<'a> {
         let unseen: Vec<usize> =
             of.iter().copied().filter(|f| !self.beside.contains_key(&pair(first, *f))).collect();
         let second = draws.of(if unseen.is_empty() { of } else { &unseen });
-        let near = self.walk.nearest(&[&self.fields[first].leaves, &self.fields[second].leaves]);
-        let origin = draws.of(&near[..near.len().div_ceil(3)]).clone();
+        // The step has the way to both, and of those that have, it has much of the quantity.
+        let leaves =
+            |of: &[usize]| of.iter().map(|field| &self.fields[*field].leaves[..]).collect::<Vec<_>>();
+        let mut near = self.walk.nearest(&leaves(of));
+        near.sort_by_cached_key(|document| document.missing_of(&leaves(&[first, second])));
+        let origin = draws.of(&near[..near.len().div_ceil(2)]).clone();
         let (mut document, mut standing) = (origin.clone(), Vec::<Change>::new());
         for at in 0..TRIES {
             let among: Vec<usize> = match at {

@@ -141,6 +141,10 @@ impl Document {
     pub fn missing(&self, leaf: &Leaf) -> usize {
         leaf.place.len() - self.way(leaf).count()
     }
+    /// The same of the nearest leaf of each.
+    pub fn missing_of(&self, leaves: &[&[&Leaf]]) -> usize {
+        leaves.iter().filter_map(|of| of.iter().map(|leaf| self.missing(leaf)).min()).sum()
+    }
     fn part(&mut self, root: &str) -> &mut Value {
         if root == "topology" { &mut self.machine } else { &mut self.workload }
     }
@@ -248,10 +252,7 @@ impl Walk {
     /// Documents in which more of the way to a leaf of each stands come first.
     pub fn nearest(&self, leaves: &[&[&Leaf]]) -> Vec<&Document> {
         let mut documents: Vec<&Document> = self.documents.iter().collect();
-        documents.sort_by_key(|document| {
-            let missing = |of: &&[&Leaf]| of.iter().map(|leaf| document.missing(leaf)).min();
-            leaves.iter().filter_map(missing).sum::<usize>()
-        });
+        documents.sort_by_cached_key(|document| document.missing_of(leaves));
         documents
     }
 }
