@@ -39,30 +39,48 @@ pub enum Outcome {
 /// # Errors
 /// The law that it breaks.
 pub fn held(document: &Document, changed: Option<usize>) -> Result<Outcome, String> {
-    catch_unwind(AssertUnwindSafe(|| judged(document, changed))).unwrap_or_else(|panic| {
+    caught(|| match simulated(document)? {
+        Ok((inputs, run)) => played(document, &inputs, &run, changed),
+        Err(outcome) => Ok(outcome),
+    })
+}
+
+/// Plays a draw alone.
+///
+/// # Errors
+/// It is neither played nor refused as it should be.
+pub fn plays(document: &Document) -> Result<Outcome, String> {
+    caught(|| Ok(simulated(document)?.err().unwrap_or(Outcome::Played { form: None })))
+}
+
+fn caught(judged: impl FnOnce() -> Result<Outcome, String>) -> Result<Outcome, String> {
+    catch_unwind(AssertUnwindSafe(judged)).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().cloned();
         let text = text.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string));
         Err(format!("panic: {}", text.unwrap_or_default()))
     })
 }
 
-fn judged(document: &Document, changed: Option<usize>) -> Result<Outcome, String> {
+fn simulated(document: &Document) -> Result<Result<(Inputs, Simulation), Outcome>, String> {
     let inputs = match document.inputs() {
         Ok(inputs) => inputs,
-        Err(refused) => return says_what_to_do(&refused),
+        Err(refused) => return says_what_to_do(&refused).map(Err),
     };
     let options = Options { record_bytes: 16 * OPS, ..Options::default() };
-    match Simulation::run(&inputs, &options) {
-        Ok(run) => played(document, &inputs, &run, changed),
-        Err(SimulationError::Engine(EngineError::OutOfMemory { .. })) => {
+    let unplayed = match Simulation::run(&inputs, &options) {
+        Ok(run) => return Ok(Ok((inputs, run))),
+        Err(unplayed) => unplayed,
+    };
+    match unplayed {
+        SimulationError::Engine(EngineError::OutOfMemory { .. }) => {
             let plan = inputs.plan().map_err(|e| format!("planned once, and then not: {e}"))?;
             conserved(&inputs, &plan)?;
-            Ok(Outcome::Full)
+            Ok(Err(Outcome::Full))
         }
-        Err(SimulationError::Engine(EngineError::Limit { .. })) => Ok(Outcome::Large),
-        Err(e @ (SimulationError::Engine(_) | SimulationError::Impossible(_))) => Err(format!("played: {e}")),
-        Err(SimulationError::Spec(e) | SimulationError::Plan(PlanError::Spec(e))) => says_what_to_do(&e),
-        Err(SimulationError::Plan(e)) => Err(format!("refused without a place: {e}")),
+        SimulationError::Engine(EngineError::Limit { .. }) => Ok(Err(Outcome::Large)),
+        e @ (SimulationError::Engine(_) | SimulationError::Impossible(_)) => Err(format!("played: {e}")),
+        SimulationError::Spec(e) | SimulationError::Plan(PlanError::Spec(e)) => says_what_to_do(&e).map(Err),
+        SimulationError::Plan(e) => Err(format!("refused without a place: {e}")),
     }
 }
 

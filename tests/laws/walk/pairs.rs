@@ -187,24 +187,26 @@ impl<'a> Pairs<'a> {
         }
     }
 
-    /// What is tried instead of a step that is not played: without what is refused, with more memory, with half of the
-    /// fields.
-    pub fn fewer(&self, changes: &[Change], outcome: &Outcome) -> Option<Vec<Change>> {
+    /// Those of the changes with which the step is played: without what is refused, with more memory, or with half of
+    /// them.
+    pub fn playable(&self, origin: &Document, mut changes: Vec<Change>) -> Vec<Change> {
         const MEMORY: &str = "topology.device.hbm.GB";
         let is_at = |c: &Change, at: &str| below(&c.leaf.name(), at) || below(at, &c.leaf.name());
-        match outcome {
-            _ if changes.len() < 3 => None,
-            Outcome::Played { .. } => None,
-            Outcome::Full if !changes.iter().any(|c| is_at(c, MEMORY)) => {
-                Some([&[self.set(MEMORY, &65536.into())], changes].concat())
+        while changes.len() > 2 {
+            match law::plays(&self.upon(origin, &changes)) {
+                Ok(Outcome::Played { .. }) | Err(_) => break,
+                Ok(Outcome::Full) if !changes.iter().any(|c| is_at(c, MEMORY)) => {
+                    changes.insert(0, self.set(MEMORY, &65536.into()));
+                }
+                Ok(Outcome::Refused(path)) => {
+                    let at = format!("workload.{}", path.replace('[', ".[").replace("[0", "["));
+                    let refused = changes.iter().rposition(|c| is_at(c, &at));
+                    changes.remove(refused.unwrap_or(changes.len() - 1));
+                }
+                Ok(_) => changes.truncate(changes.len() / 2),
             }
-            Outcome::Refused(path) => {
-                let at = format!("workload.{}", path.replace('[', ".[").replace("[0", "["));
-                let refused = changes.iter().rposition(|c| is_at(c, &at)).unwrap_or(changes.len() - 1);
-                Some([&changes[..refused], &changes[refused + 1..]].concat())
-            }
-            _ => Some(changes[..changes.len() / 2].to_vec()),
         }
+        changes
     }
 
     /// The fewest of these fields with which some law is broken, and which.
