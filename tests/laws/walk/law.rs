@@ -170,12 +170,12 @@ fn conserved(inputs: &Inputs, plan: &Plan) -> Result<(), String> {
     if let Some((place, left)) = sums.left.iter().find(|(_, left)| **left != 0) {
         return Err(format!("{place:?} keeps {left} bytes"));
     }
-    let executed = (plan.hardware_flops + plan.skipped_flops) as f64 - sums.repeated;
-    let model = plan.model_flops.model;
+    let [fused, others] = sums.mixing;
+    let executed = plan.hardware_flops as f64 - sums.repeated - fused * (1.0 - COUNTED);
+    let model = plan.model_flops.model_causal;
     if executed < model * (1.0 - ROUNDING) {
         return Err(format!("{executed} FLOPs are executed of {model} that are counted"));
     }
-    let [fused, others] = sums.mixing;
     let mixed = others + fused * COUNTED + plan.skipped_flops as f64;
     let model = plan.model_flops.mixing;
     if mixed < model * (1.0 - ROUNDING) {

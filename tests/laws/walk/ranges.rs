@@ -96,6 +96,10 @@ impl Document {
     pub fn written_out(&self, inputs: &Inputs) -> Document {
         let mut workload = serde_json::to_value(&inputs.workload.value).expect("JSON");
         workload["model"] = serde_json::to_value(&*inputs.model).expect("JSON");
+        // What a stack says for others is said.
+        if let Some(stack) = workload["stack"].as_object_mut() {
+            stack.shift_remove("defaults");
+        }
         let machine = serde_json::to_value(&inputs.topology.value).expect("JSON");
         Document { workload, machine, command: self.command.clone() }
     }
