@@ -139,7 +139,7 @@ impl<'a> Pairs<'a> {
             |of: &[usize]| of.iter().map(|field| &self.fields[*field].leaves[..]).collect::<Vec<_>>();
         let mut near = self.walk.nearest(&leaves(of));
         near.sort_by_cached_key(|document| document.missing_of(&leaves(&[first, second])));
-        let origin = draws.of(&near[..near.len().div_ceil(2)]).clone();
+        let origin = draws.of(&near[..near.len().div_ceil(3)]).clone();
         let (mut document, mut standing) = (origin.clone(), Vec::<Change>::new());
         for at in 0..TRIES {
             let among: Vec<usize> = match at {
