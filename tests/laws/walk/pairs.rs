@@ -19,17 +19,10 @@ const TRIES: usize = 2 * FIELDS;
 /// Fields among which the one with most new pairs is tried next.
 const AMONG: usize = 6;
 
-/// One name, and the leaves at all places that it stands for.
-struct Field<'a> {
-    name: String,
-    leaves: Vec<&'a Leaf>,
-}
-
 /// A field's value upon a step.
 #[derive(Clone)]
 pub struct Change {
-    /// The field, where it is one of the walk.
-    field: Option<usize>,
+    field: String,
     leaf: Leaf,
     value: Value,
 }
@@ -37,60 +30,58 @@ pub struct Change {
 /// Fields by quantity, and in which values two have stood beside each other.
 pub struct Pairs<'a> {
     walk: &'a Walk,
-    fields: Vec<Field<'a>>,
-    quantities: Vec<Vec<usize>>,
-    beside: BTreeMap<[usize; 2], BTreeSet<[String; 2]>>,
+    /// By name: the leaves at all places where it may stand.
+    fields: BTreeMap<String, Vec<&'a Leaf>>,
+    quantities: Vec<Vec<String>>,
+    beside: BTreeMap<[String; 2], BTreeSet<[String; 2]>>,
 }
 
 impl<'a> Pairs<'a> {
     /// # Panics
     /// A field has no quantity.
     pub fn new(walk: &'a Walk) -> Pairs<'a> {
+        let mut fields: BTreeMap<String, Vec<&Leaf>> = BTreeMap::new();
         let words = |leaf: &&Leaf| !leaf.place.iter().any(|step| walk.ranges.words.contains(step));
-        let mut by_name: BTreeMap<String, Vec<&Leaf>> = BTreeMap::new();
         for leaf in walk.leaves.iter().filter(words) {
-            by_name.entry(walk.ranges.field(&leaf.name())).or_default().push(leaf);
+            fields.entry(walk.ranges.field(&leaf.name())).or_default().push(leaf);
         }
-        let fields: Vec<Field> = by_name.into_iter().map(|(name, leaves)| Field { name, leaves }).collect();
         let of = |places: &Vec<String>| {
-            let within = |i: &usize| places.iter().any(|place| below(&fields[*i].name, place));
-            (0..fields.len()).filter(within).collect::<Vec<usize>>()
+            let within = |field: &&String| places.iter().any(|place| below(field, place));
+            fields.keys().filter(within).cloned().collect::<Vec<String>>()
         };
-        let quantities: Vec<Vec<usize>> = walk.ranges.quantities.values().map(of).collect();
-        let has_none = |i: &usize| !quantities.iter().any(|of| of.contains(i));
-        let missing: Vec<&String> = (0..fields.len()).filter(has_none).map(|i| &fields[i].name).collect();
+        let quantities: Vec<Vec<String>> = walk.ranges.quantities.values().map(of).collect();
+        let missing: Vec<&String> =
+            fields.keys().filter(|f| !quantities.iter().flatten().any(|q| q == *f)).collect();
         assert!(missing.is_empty(), "ranges.json, quantities: what do these read or move? {missing:?}");
         Pairs { walk, fields, quantities, beside: BTreeMap::new() }
     }
 
     /// Pairs there are, and those that stood beside each other.
     pub fn count(&self) -> [usize; 2] {
-        let mut all = BTreeSet::new();
-        for of in &self.quantities {
-            all.extend(of.iter().enumerate().flat_map(|(i, a)| of[i + 1..].iter().map(|b| pair(*a, *b))));
-        }
+        let behind =
+            |of: &[String], i: usize| of[i + 1..].iter().map(|b| pair(&of[i], b)).collect::<Vec<_>>();
+        let within = |of: &Vec<String>| (0..of.len()).flat_map(|i| behind(of, i)).collect::<Vec<_>>();
+        let all: BTreeSet<[String; 2]> = self.quantities.iter().flat_map(within).collect();
         [all.len(), self.beside.keys().filter(|pair| all.contains(*pair)).count()]
     }
 
     /// Fields that have stood beside none.
-    pub fn alone(&self) -> Vec<&str> {
-        let paired: BTreeSet<usize> = self.beside.keys().flatten().copied().collect();
-        (0..self.fields.len()).filter(|i| !paired.contains(i)).map(|i| self.fields[i].name.as_str()).collect()
+    pub fn alone(&self) -> Vec<&String> {
+        self.fields.keys().filter(|field| !self.beside.keys().flatten().any(|f| f == *field)).collect()
     }
 
     /// How much a change would show beside what stands: a pair that has not been, or one in other values.
     fn new_beside(&self, change: &Change, standing: &[Change]) -> usize {
-        let of = |s: &Change| match shown(s, change).map(|(pair, values)| (self.beside.get(&pair), values)) {
-            None => 0,
-            Some((None, _)) => 4,
-            Some((Some(seen), values)) => usize::from(!seen.contains(&values)),
+        let of = |s: &Change| {
+            let (pair, values) = shown(s, change);
+            self.beside.get(&pair).map_or(4, |seen| usize::from(!seen.contains(&values)))
         };
         standing.iter().map(of).sum()
     }
 
     /// A field with a value other than the one that stands, at a place of it that is nearest to the step's own.
-    fn change(&self, draws: &mut Draws, document: &Document, field: usize) -> Option<Change> {
-        let leaves = &self.fields[field].leaves;
+    fn change(&self, draws: &mut Draws, document: &Document, field: &str) -> Option<Change> {
+        let leaves = &self.fields[field];
         let nearest = leaves.iter().map(|leaf| document.missing(leaf)).min();
         let near: Vec<&&Leaf> =
             leaves.iter().filter(|leaf| Some(document.missing(leaf)) == nearest).collect();
@@ -98,14 +89,15 @@ impl<'a> Pairs<'a> {
         let stands = document.standing(&leaf);
         let mut values = self.walk.values(&leaf, stands);
         values.retain(|value| Some(value) != stands);
-        (!values.is_empty()).then(|| Change { field: Some(field), value: draws.of(&values), leaf })
+        (!values.is_empty()).then(|| Change { field: field.into(), value: draws.of(&values), leaf })
     }
 
     /// The change behind each kind with which it acts, where none stands, and alone.
     fn ways(&self, draws: &mut Draws, document: &Document, change: Change) -> Vec<Vec<Change>> {
-        let name = change.field.map_or("", |field| &self.fields[field].name);
         let mut ways = Vec::new();
-        for needs in self.walk.ranges.needs.iter().filter(|needs| needs.of.iter().any(|of| below(name, of))) {
+        for needs in
+            self.walk.ranges.needs.iter().filter(|needs| needs.of.iter().any(|of| below(&change.field, of)))
+        {
             let set =
                 |kind: &BTreeMap<String, Value>| kind.iter().map(|(at, value)| self.set(at, value)).collect();
             let kinds: Vec<Vec<Change>> = needs.one.iter().map(set).collect();
@@ -114,7 +106,7 @@ impl<'a> Pairs<'a> {
                 ways.extend(kinds);
             }
         }
-        let first = if ways.is_empty() { 0 } else { draws.of(&(0..ways.len()).collect::<Vec<usize>>()) };
+        let first = draws.below(ways.len().max(1));
         ways.rotate_left(first);
         ways.push(Vec::new());
         ways.into_iter().map(|way| [way, vec![change.clone()]].concat()).collect()
@@ -122,32 +114,28 @@ impl<'a> Pairs<'a> {
 
     /// A value at a place.
     fn set(&self, at: &str, value: &Value) -> Change {
-        let leaf = Leaf::at(at, value.clone());
-        let name = self.walk.ranges.field(at);
-        Change { field: self.fields.iter().position(|field| field.name == name), leaf, value: value.clone() }
+        Change { field: self.walk.ranges.field(at), leaf: Leaf::at(at, value.clone()), value: value.clone() }
     }
 
     /// A step upon which fields of one quantity are changed; `number` says which quantity, and which field is first.
     pub fn draw(&self, draws: &mut Draws, number: usize) -> (Document, Vec<Change>) {
         let of = &self.quantities[number % self.quantities.len()];
-        let first = of[(number / self.quantities.len() * 733) % of.len()];
-        let unseen: Vec<usize> =
-            of.iter().copied().filter(|f| !self.beside.contains_key(&pair(first, *f))).collect();
-        let second = draws.of(if unseen.is_empty() { of } else { &unseen });
+        let first = &of[(number / self.quantities.len() * 733) % of.len()];
+        let unseen: Vec<&String> = of.iter().filter(|f| !self.beside.contains_key(&pair(first, f))).collect();
+        let second = if unseen.is_empty() { first } else { draws.of(&unseen) };
         // The step has the way to both, and of those that have, it has much of the quantity.
-        let leaves =
-            |of: &[usize]| of.iter().map(|field| &self.fields[*field].leaves[..]).collect::<Vec<_>>();
-        let mut near = self.walk.nearest(&leaves(of));
+        let leaves = |of: &[&String]| of.iter().map(|field| &self.fields[*field][..]).collect::<Vec<_>>();
+        let mut near = self.walk.nearest(&leaves(&of.iter().collect::<Vec<_>>()));
         near.sort_by_cached_key(|document| document.missing_of(&leaves(&[first, second])));
         let origin = draws.of(&near[..near.len().div_ceil(3)]).clone();
         let (mut document, mut standing) = (origin.clone(), Vec::<Change>::new());
         for at in 0..TRIES {
-            let among: Vec<usize> = match at {
+            let among: Vec<&String> = match at {
                 0 => vec![first],
                 1 => vec![second],
-                _ => (0..AMONG).map(|_| draws.of(of)).collect(),
+                _ => (0..AMONG).map(|_| &of[draws.below(of.len())]).collect(),
             };
-            let is_free = |field: &usize| standing.iter().all(|s| s.field != Some(*field));
+            let is_free = |field: &&String| standing.iter().all(|s| s.field != **field);
             let drawn = among.into_iter().filter(is_free).filter_map(|f| self.change(draws, &document, f));
             let Some(change) = drawn.max_by_key(|change| self.new_beside(change, &standing)) else {
                 continue;
@@ -181,7 +169,7 @@ impl<'a> Pairs<'a> {
     /// What stood beside each other was played.
     pub fn played(&mut self, changes: &[Change]) {
         for (i, a) in changes.iter().enumerate() {
-            for (pair, values) in changes[i + 1..].iter().filter_map(|b| shown(a, b)) {
+            for (pair, values) in changes[i + 1..].iter().map(|b| shown(a, b)) {
                 self.beside.entry(pair).or_default().insert(values);
             }
         }
@@ -235,13 +223,13 @@ impl<'a> Pairs<'a> {
     }
 }
 
-fn pair(a: usize, b: usize) -> [usize; 2] {
-    [a.min(b), a.max(b)]
+fn pair(a: &str, b: &str) -> [String; 2] {
+    [a.min(b).to_string(), a.max(b).to_string()]
 }
 
 /// Two fields, and in which values they stand: numbers are alike.
-fn shown(a: &Change, b: &Change) -> Option<([usize; 2], [String; 2])> {
-    let (first, second) = if a.field <= b.field { (a, b) } else { (b, a) };
+fn shown(a: &Change, b: &Change) -> ([String; 2], [String; 2]) {
     let sort = |c: &Change| if c.value.is_number() { String::new() } else { c.value.to_string() };
-    Some((pair(a.field?, b.field?), [sort(first), sort(second)]))
+    let (first, second) = if a.field <= b.field { (a, b) } else { (b, a) };
+    (pair(&a.field, &b.field), [sort(first), sort(second)])
 }
