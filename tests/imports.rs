@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -9,9 +10,10 @@ use stepsim::bring::import;
 use stepsim::bring::imports::{
     Beside, FileKind, FormatTable, Import, Invocation, Status, launched, recognise, syntax,
 };
+use stepsim::spec::catalog::FOLDER;
 use stepsim::spec::{WorkloadSpec, from_value};
 
-use crate::command::Folder;
+use crate::command::{self, Folder};
 use crate::slow::slow;
 
 fn file(name: &str) -> PathBuf {
@@ -443,4 +445,22 @@ fn files_are_recognised_by_their_content() {
     for (bytes, kind) in kinds {
         assert_eq!(recognise(bytes), kind, "{}", String::from_utf8_lossy(bytes));
     }
+}
+
+/// A table of architectures with an entry that cannot be read ends with file and place: no model is made without it.
+#[test]
+fn a_broken_architecture_is_named_with_its_place() {
+    const TABLE: &str = "workloads/imports/hugging-face.json";
+    let folder = Folder::new();
+    std::fs::create_dir_all(folder.path("workloads/imports")).expect("a folder");
+    let mut table = command::json(TABLE);
+    table["architectures"]["apertus"]["heeds"] = json!([1]);
+    folder.write(TABLE, table.to_string());
+    folder.write("config.json", r#"{"model_type": "llama"}"#);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_stepsim"));
+    command.args(["import", "hf", "config.json"]).current_dir(folder.path("")).env(FOLDER, folder.path(""));
+    let done = command.output().expect("a run");
+    let error = String::from_utf8_lossy(&done.stderr);
+    let place = format!("{TABLE}: architectures.apertus.heeds[0]");
+    assert!(!done.status.success() && error.contains(&place), "{error}");
 }

@@ -133,6 +133,20 @@ fn nothing_below_the_first_trained_weight_is_differentiated() {
     }
 }
 
+/// A trained embedding needs the gradient of its output: with `ends` nothing is spared at the lowest adapters, and the
+/// head's weights have a gradient.
+#[test]
+fn gradients_reach_a_trained_embedding() {
+    let of = |ends: bool| {
+        let training = json!({"adapters": {"rank": 16, "of": ["query", "value"], "ends": ends}});
+        run(&[("training", training)]).plan.hardware_flops as f64
+    };
+    let (h, kv, rank, vocabulary, tokens) = (2048.0, 512.0, 16.0, 32000.0, 16.0 * 2048.0);
+    let expected = 2.0 * tokens * (h * (h + 2.0 * kv) + 2.0 * rank * h + h * vocabulary);
+    let more = of(true) - of(false);
+    assert!((more - expected).abs() < 1e-3 * expected, "{more}, expected {expected}");
+}
+
 /// Adapters beside matrices of all experts: their weights by hand, of which a token meets those of its experts; and
 /// frozen matrices of GPTQ are converted once for a forward pass and not again for its backward pass.
 #[test]

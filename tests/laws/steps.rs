@@ -34,9 +34,13 @@ impl Draws {
         self.0 ^= self.0 << 17;
         self.0 >> 11
     }
+    /// A number below this.
+    pub fn below(&mut self, count: usize) -> usize {
+        (self.next() % count as u64) as usize
+    }
     /// One of these.
     pub fn of<T: Clone>(&mut self, values: &[T]) -> T {
-        values[(self.next() % values.len() as u64) as usize].clone()
+        values[self.below(values.len())].clone()
     }
 }
 

@@ -31,11 +31,7 @@ const UNCLAIMED: &[Unclaimed] = &[
         step.host.is_some_and(|host| host.blocking) && waits
     }),
     ("a host that launches passes of two micro-batches at once", |step| {
-        let pairs = match step.workload.parallelism.pipeline.choice() {
-            ScheduleChoice::Named(schedule) => schedule.facts().pairs,
-            ScheduleChoice::File => false,
-        };
-        pairs && step.host.is_some()
+        step.workload.parallelism.pipeline.pairs() && step.host.is_some()
     }),
     ("an order that is searched for", |step| match step.workload.parallelism.pipeline.choice() {
         ScheduleChoice::Named(schedule) => schedule.facts().searched,

@@ -102,7 +102,7 @@ impl Layers {
         let reads = |layer: &u32| transformer[*layer as usize].plan.image_bytes > 0;
         let keeping =
             (0..model.layers as u32).filter(reads).map(|l| (l, layer_of(l.into(), [true, false]))).collect();
-        let alone = if below || training.is_whole() { 0 } else { training.lowest(model) };
+        let alone = if training.reaches_embedding(below) { 0 } else { training.lowest(model) };
         let first = Shard { trained: training.of_embedding(), ..shard.clone() };
         let last = Shard { trained: training.of_head(model), ..shard.clone() };
         let load = loads.last().copied().unwrap_or(1.0);

@@ -7,7 +7,6 @@ use super::item::{CommGroup, Item, Kernel};
 use crate::documents::AttentionPairs;
 use crate::moe::Travel;
 use stepsim_core::declare::defaults;
-use stepsim_schedule::ScheduleChoice;
 use stepsim_spec::kernel::{AttentionGeneration, Scaling};
 use stepsim_spec::model::ModelSpec;
 use stepsim_spec::recipe::Recipe;
@@ -138,11 +137,9 @@ impl Shard {
             context_rank: par.context.size.saturating_sub(1),
             expert: par.expert,
             expert_tensor: par.expert_tensor(),
-            expert_overlap: workload.expert.overlap,
-            shared_between: matches!(
-                workload.parallelism.pipeline.choice(),
-                ScheduleChoice::Named(schedule) if schedule.facts().pairs
-            ),
+            // Without exchanges nothing runs beside them.
+            expert_overlap: if par.expert > 1 { workload.expert.overlap } else { ExpertOverlap::None },
+            shared_between: par.pipeline.pairs(),
             pad_rows_to: workload.expert.pad_rows_to.unwrap_or(match workload.precision.recipe() {
                 Some(recipe) => recipe.pad_rows_to,
                 None => 1,

@@ -184,6 +184,16 @@ impl PipelineSpec {
             ScheduleChoice::File => None,
         }
     }
+    /// True if the schedule, or the order of a file, pairs a forward with a backward pass.
+    pub fn pairs(&self) -> bool {
+        match self.choice() {
+            ScheduleChoice::Named(schedule) => schedule.facts().pairs,
+            ScheduleChoice::File => {
+                let content = self.order_file.as_ref().and_then(|file| file.content().ok());
+                content.is_some_and(|order| order.to_string().contains('&'))
+            }
+        }
+    }
     /// Model chunks of one rank: as written, or what the schedule asks for.
     pub fn chunks(&self) -> u64 {
         self.chunks.unwrap_or(match self.schedule {

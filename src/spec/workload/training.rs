@@ -193,21 +193,23 @@ impl TrainingSpec {
         match &self.adapters {
             _ if self.trains_layer(model, layer) && self.adapters.is_none() => TrainedWeights::Weights,
             Some(adapters) if self.trains_layer(model, layer) => TrainedWeights::Adapters(adapters.clone()),
-            _ if below || layer > self.lowest(model) => TrainedWeights::Through,
+            _ if self.reaches_embedding(below) || layer > self.lowest(model) => TrainedWeights::Through,
             _ => TrainedWeights::Nothing,
         }
     }
     /// True if a transformer layer is the lowest trained one, with nothing trained below it.
     pub fn is_lowest(&self, model: &ModelSpec, layer: u64, below: bool) -> bool {
-        !below && !self.is_whole() && layer == self.lowest(model)
+        !self.reaches_embedding(below) && layer == self.lowest(model)
+    }
+    /// True if gradients pass through all layers: the embedding is trained, or something in front of it (`below`).
+    pub fn reaches_embedding(&self, below: bool) -> bool {
+        below || self.of_embedding().weights()
     }
     /// The trained part of the head and of multi-token-prediction modules. With all layers frozen the head is too.
     pub fn of_head(&self, model: &ModelSpec) -> TrainedWeights {
         let table = model.tied_embeddings && self.frozen_layers > 0;
-        let frozen = !self.trains_ends() && self.adapters.is_some()
-            || self.kinds.is_some()
-            || table
-            || self.frozen_layers >= model.layers;
+        let alone = self.adapters.is_some() || self.kinds.is_some();
+        let frozen = !self.trains_ends() && (alone || table || self.frozen_layers >= model.layers);
         if frozen { TrainedWeights::Through } else { TrainedWeights::Weights }
     }
 }

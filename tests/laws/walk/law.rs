@@ -25,14 +25,13 @@ const COUNTED: f64 = 0.8;
 /// What became of a draw.
 pub enum Outcome {
     /// Played; the closed form over the simulation, where there is one.
-    Played {
-        form: Option<f64>,
-    },
+    Played { form: Option<f64> },
     /// The step does not fit in memory.
     Full,
     /// It has more ops than are played here.
     Large,
-    Refused,
+    /// The checks refuse what stands at this place.
+    Refused(String),
 }
 
 /// Plays a draw and holds all laws on it, with a number also those of changes.
@@ -40,30 +39,48 @@ pub enum Outcome {
 /// # Errors
 /// The law that it breaks.
 pub fn held(document: &Document, changed: Option<usize>) -> Result<Outcome, String> {
-    catch_unwind(AssertUnwindSafe(|| judged(document, changed))).unwrap_or_else(|panic| {
+    caught(|| match simulated(document)? {
+        Ok((inputs, run)) => played(document, &inputs, &run, changed),
+        Err(outcome) => Ok(outcome),
+    })
+}
+
+/// Plays a draw alone.
+///
+/// # Errors
+/// It is neither played nor refused as it should be.
+pub fn plays(document: &Document) -> Result<Outcome, String> {
+    caught(|| Ok(simulated(document)?.err().unwrap_or(Outcome::Played { form: None })))
+}
+
+fn caught(judged: impl FnOnce() -> Result<Outcome, String>) -> Result<Outcome, String> {
+    catch_unwind(AssertUnwindSafe(judged)).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().cloned();
         let text = text.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string));
         Err(format!("panic: {}", text.unwrap_or_default()))
     })
 }
 
-fn judged(document: &Document, changed: Option<usize>) -> Result<Outcome, String> {
+fn simulated(document: &Document) -> Result<Result<(Inputs, Simulation), Outcome>, String> {
     let inputs = match document.inputs() {
         Ok(inputs) => inputs,
-        Err(refused) => return says_what_to_do(&refused),
+        Err(refused) => return says_what_to_do(&refused).map(Err),
     };
     let options = Options { record_bytes: 16 * OPS, ..Options::default() };
-    match Simulation::run(&inputs, &options) {
-        Ok(run) => played(document, &inputs, &run, changed),
-        Err(SimulationError::Engine(EngineError::OutOfMemory { .. })) => {
+    let unplayed = match Simulation::run(&inputs, &options) {
+        Ok(run) => return Ok(Ok((inputs, run))),
+        Err(unplayed) => unplayed,
+    };
+    match unplayed {
+        SimulationError::Engine(EngineError::OutOfMemory { .. }) => {
             let plan = inputs.plan().map_err(|e| format!("planned once, and then not: {e}"))?;
             conserved(&inputs, &plan)?;
-            Ok(Outcome::Full)
+            Ok(Err(Outcome::Full))
         }
-        Err(SimulationError::Engine(EngineError::Limit { .. })) => Ok(Outcome::Large),
-        Err(e @ (SimulationError::Engine(_) | SimulationError::Impossible(_))) => Err(format!("played: {e}")),
-        Err(SimulationError::Spec(e) | SimulationError::Plan(PlanError::Spec(e))) => says_what_to_do(&e),
-        Err(SimulationError::Plan(e)) => Err(format!("refused without a place: {e}")),
+        SimulationError::Engine(EngineError::Limit { .. }) => Ok(Err(Outcome::Large)),
+        e @ (SimulationError::Engine(_) | SimulationError::Impossible(_)) => Err(format!("played: {e}")),
+        SimulationError::Spec(e) | SimulationError::Plan(PlanError::Spec(e)) => says_what_to_do(&e).map(Err),
+        SimulationError::Plan(e) => Err(format!("refused without a place: {e}")),
     }
 }
 
@@ -83,7 +100,7 @@ pub fn says_what_to_do(refused: &SpecError) -> Result<Outcome, String> {
     if refused.allowed.is_empty() && refused.hint.is_empty() {
         return Err(format!("refused without saying what to do: {refused}"));
     }
-    Ok(Outcome::Refused)
+    Ok(Outcome::Refused(refused.path.clone()))
 }
 
 fn played(
@@ -153,12 +170,12 @@ fn conserved(inputs: &Inputs, plan: &Plan) -> Result<(), String> {
     if let Some((place, left)) = sums.left.iter().find(|(_, left)| **left != 0) {
         return Err(format!("{place:?} keeps {left} bytes"));
     }
-    let executed = (plan.hardware_flops + plan.skipped_flops) as f64 - sums.repeated;
-    let model = plan.model_flops.model;
+    let [fused, others] = sums.mixing;
+    let executed = plan.hardware_flops as f64 - sums.repeated - fused * (1.0 - COUNTED);
+    let model = plan.model_flops.model_causal;
     if executed < model * (1.0 - ROUNDING) {
         return Err(format!("{executed} FLOPs are executed of {model} that are counted"));
     }
-    let [fused, others] = sums.mixing;
     let mixed = others + fused * COUNTED + plan.skipped_flops as f64;
     let model = plan.model_flops.mixing;
     if mixed < model * (1.0 - ROUNDING) {

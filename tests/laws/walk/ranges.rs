@@ -30,8 +30,41 @@ pub struct Ranges {
     broken_once: Vec<Vec<String>>,
     /// Fields whose values no quantity depends on, by their last names.
     pub words: Vec<String>,
-    /// Places of the fields that read or move a quantity.
+    /// Places below which a field is the one below another.
+    alike: Vec<[String; 2]>,
+    /// Ends of places below which all is one field.
+    one: Vec<String>,
+    /// Places of the fields that read or move a quantity; with a dot at its end the field alone.
     pub quantities: BTreeMap<String, Vec<String>>,
+    /// Kinds with one of which fields act.
+    pub needs: Vec<Needs>,
+}
+
+#[derive(Deserialize)]
+pub struct Needs {
+    pub of: Vec<String>,
+    pub one: Vec<BTreeMap<String, Value>>,
+}
+
+/// Whether a place is another or below it.
+pub fn below(name: &str, of: &str) -> bool {
+    match of.strip_suffix('.') {
+        Some(of) => name == of,
+        None => name.strip_prefix(of).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', ' '])),
+    }
+}
+
+impl Ranges {
+    /// The field in pairs that a place is.
+    pub fn field(&self, place: &str) -> String {
+        let other = |[from, to]: &[String; 2]| below(place, from).then(|| place.replacen(from, to, 1));
+        let name = self.alike.iter().find_map(other).unwrap_or(place.to_string());
+        let ends = self.one.iter().filter_map(|end| {
+            let end_of = |(at, _): (usize, &str)| at + end.len();
+            name.match_indices(end.as_str()).map(end_of).find(|at| below(&name, &name[..*at]))
+        });
+        name[..ends.min().unwrap_or(name.len())].to_string()
+    }
 }
 
 #[derive(Deserialize)]
@@ -63,6 +96,10 @@ impl Document {
     pub fn written_out(&self, inputs: &Inputs) -> Document {
         let mut workload = serde_json::to_value(&inputs.workload.value).expect("JSON");
         workload["model"] = serde_json::to_value(&*inputs.model).expect("JSON");
+        // What a stack says for others is said.
+        if let Some(stack) = workload["stack"].as_object_mut() {
+            stack.shift_remove("defaults");
+        }
         let machine = serde_json::to_value(&inputs.topology.value).expect("JSON");
         Document { workload, machine, command: self.command.clone() }
     }
@@ -103,6 +140,14 @@ impl Document {
     /// What stands at a leaf's place.
     pub fn standing<'a>(&'a self, leaf: &'a Leaf) -> Option<&'a Value> {
         self.way(leaf).nth(leaf.place.len() - 2)
+    }
+    /// Steps of the way to a leaf that do not stand.
+    pub fn missing(&self, leaf: &Leaf) -> usize {
+        leaf.place.len() - self.way(leaf).count()
+    }
+    /// The same of the nearest leaf of each.
+    pub fn missing_of(&self, leaves: &[&[&Leaf]]) -> usize {
+        leaves.iter().filter_map(|of| of.iter().map(|leaf| self.missing(leaf)).min()).sum()
     }
     fn part(&mut self, root: &str) -> &mut Value {
         if root == "topology" { &mut self.machine } else { &mut self.workload }
@@ -179,13 +224,10 @@ impl Walk {
     /// A leaf with one of its values, upon a document.
     pub fn upon(&self, document: &Document, leaf: &Leaf, value: &Value) -> Document {
         let (mut changed, text) = (document.clone(), leaf.text());
-        let below = |of: &str| {
-            text.strip_prefix(of).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', ' ']))
-        };
-        for (place, value) in self.ranges.beside.iter().filter(|b| below(&b.of)).flat_map(|b| &b.put) {
+        for (place, value) in self.ranges.beside.iter().filter(|b| below(&text, &b.of)).flat_map(|b| &b.put) {
             self.put(&mut changed, &steps_of(place), value);
         }
-        match self.ranges.lists.iter().find(|(list, _)| below(list)) {
+        match self.ranges.lists.iter().find(|(list, _)| below(&text, list)) {
             Some((list, content)) => self.put(&mut changed, &steps_of(list), content),
             None => self.put(&mut changed, &leaf.place, value),
         }
@@ -196,7 +238,7 @@ impl Walk {
     /// A step with up to three fields changed, the first given: those that the checks take of what is drawn, and what
     /// they say of the rest.
     pub fn draw(&self, draws: &mut Draws, first: &Leaf) -> (Document, Vec<SpecError>) {
-        let near = self.nearest(first);
+        let near = self.nearest(&[&[first]]);
         let mut document = draws.of(&near[..near.len().div_ceil(2)]).clone();
         let (mut refused, mut leaf) = (Vec::new(), first.clone());
         for _ in 0..draws.of(&[1, 2, 3]) {
@@ -211,10 +253,10 @@ impl Walk {
         (document, refused)
     }
 
-    /// Documents in which more of the way to a leaf stands come first.
-    pub fn nearest(&self, leaf: &Leaf) -> Vec<&Document> {
+    /// Documents in which more of the way to a leaf of each stands come first.
+    pub fn nearest(&self, leaves: &[&[&Leaf]]) -> Vec<&Document> {
         let mut documents: Vec<&Document> = self.documents.iter().collect();
-        documents.sort_by_key(|document| std::cmp::Reverse(document.way(leaf).count()));
+        documents.sort_by_cached_key(|document| document.missing_of(leaves));
         documents
     }
 }

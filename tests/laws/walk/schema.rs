@@ -20,6 +20,10 @@ pub struct Leaf {
 }
 
 impl Leaf {
+    /// A value at a place.
+    pub fn at(place: &str, value: Value) -> Leaf {
+        Leaf { place: steps_of(place), variant: Some(value), kind: String::new(), limits: [None; 2] }
+    }
     pub fn name(&self) -> String {
         self.place.join(".")
     }
