@@ -45,7 +45,7 @@ impl Situation<'_> {
         let p = &self.w.parallelism;
         let holders = self.data() * p.context.size;
         let of_experts = holders * p.tensor / (p.expert * p.expert_tensor()).max(1);
-        let of_module = self.w.module_devices().is_some_and(|own| own.data > 1);
+        let of_module = self.w.module_devices().is_some_and(|own| own.data > 1) || self.w.side_ranks() > 1;
         holders > 1 || of_module || (self.model.moe.is_some() && of_experts > 1)
     }
     fn sharding(&self) -> &'static ShardingFacts {

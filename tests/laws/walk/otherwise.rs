@@ -134,10 +134,13 @@ fn mirrored(document: &Document, inputs: &Inputs, end: Time) -> Result<(), Strin
     let tiers = node["memory"].as_array().into_iter().flatten().map(|tier| &tier["shared_by"]);
     let devices = u64::from(machine.fabric().node_size.max(1));
     let even = own.into_iter().chain(tiers).filter_map(Value::as_u64).all(|by| devices % by.max(1) == 0);
+    let leaves = document.machine["fabric"]["clos"]["tiers"].as_array().into_iter().flatten();
+    let nodes = u64::from(machine.devices()) / devices;
+    let full = leaves.filter_map(|tier| tier["serves"].as_u64()).all(|by| nodes % by.max(1) == 0);
     // A slow link stays where it is.
     let noise = &inputs.workload.value.noise;
     let noisy = noise.is_random() || !noise.slow_links.is_empty();
-    if !plain || !even || noisy || machine.device_classes().len() > 1 {
+    if !plain || !even || !full || noisy || machine.device_classes().len() > 1 {
         return Ok(());
     }
     let mut other = document.clone();
