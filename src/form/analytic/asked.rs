@@ -37,9 +37,9 @@ impl PolicyDemand {
     pub fn reduces_behind(&self) -> bool {
         self.reductions.is_none_or(|reductions| !reductions.every && !reductions.held)
     }
-    /// The end at least of a rank whose passes, so many of each direction, end at a time: the longest reduction behind
-    /// them, or its gathers or reductions one after the other; then the table that stages share, and messages behind
-    /// the optimizer step.
+    /// The end of a rank at least, whose `passes` of each direction end at a time: the longest reduction behind them, or
+    /// its gathers or reductions one after the other; then the table that stages share, and messages behind the
+    /// optimizer step.
     pub fn least_end(&self, passes_end: f64, passes: f64) -> f64 {
         let left = self.left.iter().map(|times| times.alone(true)).fold(0.0, f64::max);
         let beside = self.gathering(passes).max(self.reducing(passes));
