@@ -187,8 +187,10 @@ struct Bounds<'a> {
     /// The points whose neighbours are bounded.
     left_behind: BTreeSet<usize>,
     begun: Clock,
-    /// The best in closed form so far, as it was told.
-    best: Option<f64>,
+    /// The best of the first ones, walked, with their points.
+    walked: BTreeMap<usize, LayoutCandidate>,
+    /// The score of the best in closed form so far, where it was told.
+    told: Option<f64>,
 }
 
 /// Told how many points are done.
@@ -204,10 +206,10 @@ impl Bounds<'_> {
             while let Some(near) = self.neighbours_of_best() {
                 self.add(near, tell)?;
             }
+            self.walk_best();
             if self.is_to_end() {
                 return Ok(());
             }
-            self.tell_best();
         }
         self.add(order, tell)
     }
@@ -261,19 +263,17 @@ impl Bounds<'_> {
         goes_on.then(|| (0..self.points.len()).filter(is_near).collect())
     }
 
-    /// Tells the best so far in closed form, where all layouts take long.
-    fn tell_best(&mut self) {
-        let all_s = self.begun.elapsed().as_secs_f64() * self.all.len() as f64 / self.done as f64;
-        if self.options.hear.is_none() || all_s < SOON_S {
-            return;
-        }
+    /// Walks the best so far, and tells the best of them where all layouts take long.
+    fn walk_best(&mut self) {
         let best = self.best(BATCH);
-        let walk = |i: usize| walked(self.base, best[i].1, self.options);
+        let walk = |i: usize| Some((best[i].0, walked(self.base, best[i].1, self.options).ok()?));
+        let walked = pool::all(best.len(), self.threads, &walk);
+        self.walked.extend(walked.into_iter().flatten());
         let score = |walked: &LayoutCandidate| walked.form.score(self.options.objective);
-        let walked = pool::all(best.len(), self.threads, &walk).into_iter().flatten();
-        let Some(first) = walked.min_by(|a, b| score(a).total_cmp(&score(b))) else { return };
-        if self.best.is_none_or(|best| score(&first) < best) {
-            self.best = Some(score(&first));
+        let all_s = self.begun.elapsed().as_secs_f64() * self.all.len() as f64 / self.done as f64;
+        let Some(first) = self.walked.values().min_by(|a, b| score(a).total_cmp(&score(b))) else { return };
+        if all_s >= SOON_S && self.told.is_none_or(|told| score(first) < told) {
+            self.told = Some(score(first));
             first.is_best(self.options, None);
         }
     }
@@ -353,19 +353,25 @@ impl<'a> CandidateQueue<'a> {
             all: points.iter().map(|_| None).collect(),
             done: 0,
             left_behind: BTreeSet::new(),
+            walked: BTreeMap::new(),
             begun: Clock::start(),
-            best: None,
+            told: None,
         };
         bounds.all(tell)?;
         let (mut waiting, mut bounded) = (BinaryHeap::new(), Vec::with_capacity(points.len()));
+        let (mut walked, walks) = (BTreeMap::new(), bounds.walked.len() as u64);
         let unbounded = bounds.all.iter().filter(|found| found.is_none()).count() as u64;
-        for found in bounds.all.into_iter().flatten() {
+        for (at, found) in bounds.all.into_iter().enumerate() {
+            let Some(found) = found else { continue };
             match found {
                 Ok(found) => {
-                    let score = found.form.score(options.objective);
                     let (doubtful, point) = (found.doubtful, bounded.len());
-                    waiting.push(Reverse(QueuePlace { doubtful, score, walked: false, point }));
-                    bounded.push(Some(found));
+                    let first = bounds.walked.remove(&at);
+                    let score =
+                        first.as_ref().map_or(found.form, |first| first.form).score(options.objective);
+                    waiting.push(Reverse(QueuePlace { doubtful, score, walked: first.is_some(), point }));
+                    bounded.push(first.is_none().then_some(found));
+                    walked.extend(first.map(|first| (point, first)));
                 }
                 Err(reason) => *pruned.entry(reason).or_insert(0) += 1,
             }
@@ -376,9 +382,9 @@ impl<'a> CandidateQueue<'a> {
             threads,
             waiting,
             bounded,
-            walked: BTreeMap::new(),
-            walks: 0,
-            told: bounds.best,
+            walked,
+            walks,
+            told: bounds.told,
             bounded_layouts: points.len() as u64 - unbounded,
             unbounded,
             set_aside: Vec::new(),
