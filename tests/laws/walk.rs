@@ -193,7 +193,7 @@ fn the_closed_form_errs_little_in_what_it_claims() {
         count < 100 || mean <= 0.5 && near <= 3.0,
         "{mean:.2} % on the mean, {near:.2} for 95 in a hundred"
     );
-    assert!(count + unclaimed < 100 || 3 * count > unclaimed, "{count} claimed, {unclaimed} not");
+    assert!(3 * count > unclaimed, "{count} claimed, {unclaimed} not");
 }
 
 /// The part that is tried: `STEPSIM_PART`, or today's.
