@@ -15,10 +15,6 @@ pub struct Order {
 }
 
 impl Order {
-    /// True if each backward pass is cut into the gradients of inputs and of weights.
-    pub fn cuts_backward(&self) -> bool {
-        self.ranks.iter().flatten().flat_map(Slot::parts).all(|part| part.pass != Pass::Backward)
-    }
     /// Live micro-batch chunks at the worst moment on each rank: one more from the start of a forward pass, one less
     /// from the end of the backward pass or weight gradient.
     pub fn peak(&self) -> Vec<u32> {

@@ -8,9 +8,10 @@ use serde_json::Value;
 
 use super::columns::ReportColumns;
 use super::formula_columns::formula_columns;
-use stepsim_form::analytic::Estimate;
+use stepsim_form::analytic::ClosedForm;
 use stepsim_form::compare::Estimators;
 use stepsim_measure::score::ranges::{known, told};
+use stepsim_plan::step::PlanError;
 use stepsim_read::analysis::kind::OpKind;
 use stepsim_read::analysis::report::Report;
 use stepsim_simulate::jump::{self, Figures, figures_among};
@@ -65,18 +66,22 @@ impl PointOutcome {
         PointOutcome { status: fault.status, message: Some(fault.message), ..PointOutcome::default() }
     }
 
-    /// A step in closed form. Copies count as copies to the device, bubbles as pipeline.
-    pub fn of_estimate(form: &Estimate, devices: u32) -> PointOutcome {
-        let (memory, terms) = (form.fullest(), &form.terms);
-        if memory.total() > form.capacity {
-            let message = format!(
-                "the closed form needs {:.1} GiB of device memory, there are {:.1} GiB",
-                memory.total() / GIB,
-                form.capacity / GIB
-            );
+    /// A step in closed form, none of whose orders is walked where it does not fit. Copies count as copies to the
+    /// device, bubbles as pipeline.
+    ///
+    /// # Errors
+    /// As [`ClosedForm::with_batch`].
+    pub fn of_form(form: &mut ClosedForm<'_>, global: u64, devices: u32) -> Result<PointOutcome, PlanError> {
+        if let Some([needed, capacity]) = form.over_memory(global)? {
+            let [needed, capacity] = [needed, capacity].map(|bytes| bytes / GIB);
             let status = RunStatus::OutOfMemory;
-            return PointOutcome { status, message: Some(message), ..PointOutcome::default() };
+            let message = format!(
+                "the closed form needs {needed:.1} GiB of device memory, there are {capacity:.1} GiB"
+            );
+            return Ok(PointOutcome { status, message: Some(message), ..PointOutcome::default() });
         }
+        let step = form.with_batch(global)?;
+        let terms = &step.terms;
         let exposed = [
             (OpKind::Tensor, terms.tensor),
             (OpKind::Context, terms.context),
@@ -87,16 +92,16 @@ impl PointOutcome {
             (OpKind::Host, terms.host),
         ];
         let seconds = terms.total();
-        PointOutcome {
+        Ok(PointOutcome {
             status: RunStatus::Ok,
             message: None,
             step_time_s: Some(seconds),
-            tokens_per_s_per_device: Some(form.tokens / seconds / f64::from(devices)),
-            mfu: Some(form.mfu),
-            memory_peak_bytes: Some(memory.total() as u64),
+            tokens_per_s_per_device: Some(step.tokens / seconds / f64::from(devices)),
+            mfu: Some(step.mfu),
+            memory_peak_bytes: Some(step.fullest().total() as u64),
             exposed_s: named(exposed.into_iter().filter(|(_, seconds)| *seconds > 0.0)),
             ..PointOutcome::default()
-        }
+        })
     }
 
     /// A simulated step, without its range.
@@ -162,8 +167,9 @@ pub(super) fn outcome_beside(shared: &StudyCache, inputs: &Inputs, how: How) -> 
             outcome.map(|outcome| if is_whole { outcome.ranged(inputs) } else { outcome })
         }
         How::ClosedForm => {
-            let form = shared.estimators.closed_form(inputs);
-            form.map(|form| PointOutcome::of_estimate(&form, inputs.machine.devices()))
+            let (global, devices) = (inputs.workload.value.batch.global, inputs.machine.devices());
+            let valued = &mut |form: &mut ClosedForm<'_>| PointOutcome::of_form(form, global, devices);
+            shared.estimators.of_any_batch(inputs, valued).and_then(|valued| Ok(valued?))
         }
     };
     valued.unwrap_or_else(|e| PointOutcome::of_fault((&e).into()))

@@ -97,11 +97,9 @@ impl Valuer<'_> {
                 }
                 let batch = stepsim_located::to_value(trial.batch).unwrap_or_default();
                 let key = self.key(&inputs.workload.content.with("batch", &batch).hash(), inputs);
-                let outcome = match new(&key).then(|| form.with_batch(global)) {
-                    None => None,
-                    Some(Ok(step)) => Some(PointOutcome::of_estimate(&step, inputs.machine.devices())),
-                    Some(Err(e)) => Some(PointOutcome::of_fault((&SimulationError::from(e)).into())),
-                };
+                let valued = new(&key).then(|| PointOutcome::of_form(form, global, inputs.machine.devices()));
+                let failed = |e| PointOutcome::of_fault((&SimulationError::from(e)).into());
+                let outcome = valued.map(|valued| valued.unwrap_or_else(failed));
                 all.push(ValuedPoint { key, settings, outcome });
             }
         };

@@ -276,6 +276,9 @@ impl<'f, 'a> SideQueues<'f, 'a> {
 
     /// True if anything runs beside a pass, which is then walked visit by visit; `first` of its chunk in the step.
     pub fn minds(&self, part: SlotPass, first: bool) -> bool {
+        if !self.on.collectives || self.on.copies {
+            return self.on.copies;
+        }
         let last = self.left[usize::from(part.chunk)] == 1;
         let completes = matches!(part.pass, Pass::Backward | Pass::WeightGrad);
         let gathers = match self.asked.gathers {
@@ -285,7 +288,7 @@ impl<'f, 'a> SideQueues<'f, 'a> {
         };
         let beside = |r: Reductions| if last { r.overlap } else { r.every };
         let reduces = completes && self.asked.reductions.is_some_and(beside);
-        (self.on.collectives && (gathers || reduces)) || self.on.copies
+        gathers || reduces
     }
 
     /// The times behind a pass that visits units by these matrices.
@@ -481,7 +484,7 @@ impl<'f, 'a> SideQueues<'f, 'a> {
         if last && !reductions.overlap {
             return;
         }
-        let reduced = if self.on.collectives && times.alone(last) > 0.0 {
+        let reduced = if self.on.collectives && times.is_any(last) {
             self.launched(true, end);
             times.runs(end, last, &mut self.reduce)
         } else {

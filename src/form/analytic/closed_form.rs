@@ -10,6 +10,7 @@ use super::estimate::{Estimate, StepBound};
 use super::form::{StepForm, StepParts, shortest_order};
 use super::known::ClosedFormCache;
 use super::links::RankLinks;
+use super::memory::MemoryBytes;
 use super::own_passes::OwnPasses;
 use super::residency::ResidencyDemand;
 use super::rules::{RuleInputs, RulesOfLayout};
@@ -177,6 +178,19 @@ impl<'a> ClosedForm<'a> {
             capacity: self.capacity,
             tokens: global as f64 * self.form.workload().sequence(self.model) as f64,
         })
+    }
+
+    /// Bytes that the fullest device needs and those that it has, where `global` sequences are too many for it: no order
+    /// is walked.
+    ///
+    /// # Errors
+    /// As [`ClosedForm::with_batch`].
+    pub fn over_memory(&mut self, global: u64) -> Result<Option<[f64; 2]>, PlanError> {
+        self.for_batch(global)?;
+        let Some((_, held)) = &self.held else { unreachable!("it was made just now") };
+        let ranks = self.own.as_ref().map_or(&held.memory, |own| &own.memory);
+        let needed = ranks.iter().map(MemoryBytes::total).fold(0.0, f64::max);
+        Ok((needed > self.capacity).then_some([needed, self.capacity]))
     }
 
     /// Seconds of one micro-batch on a pipeline rank in one direction of its order: forward, gradients of inputs, of

@@ -65,8 +65,8 @@ const MOST: usize = 1024;
 /// Layers with their prices are large, some 300 kB; neighbours in a space of layouts share them.
 const MOST_LAYERS: usize = 256;
 
-/// An order of more slots is not kept.
-const MOST_SLOTS: usize = 1 << 16;
+/// Slots of all orders that are kept.
+const MOST_SLOTS: usize = 1 << 21;
 
 /// Things by what they go by.
 #[derive(Debug)]
@@ -83,16 +83,16 @@ impl<K, V> Memo<K, V> {
         self.0.get(&digest)?.iter().find(|(key, _)| same(key)).map(|(_, value)| Arc::clone(value))
     }
     pub(super) fn put(&mut self, digest: u64, key: K, value: V) -> Arc<V> {
-        self.put_among(MOST, digest, key, value)
+        self.put_among((1, MOST), digest, key, value)
     }
-    /// The same, of which `most` are kept.
-    fn put_among(&mut self, most: usize, digest: u64, key: K, value: V) -> Arc<V> {
-        if self.1 >= most {
+    /// The same of a weight; what is kept weighs at most so much.
+    fn put_among(&mut self, (weight, most): (usize, usize), digest: u64, key: K, value: V) -> Arc<V> {
+        if self.1 + weight > most {
             *self = Memo::default();
         }
         let value = Arc::new(value);
         self.0.entry(digest).or_default().push((key, Arc::clone(&value)));
-        self.1 += 1;
+        self.1 += weight;
         value
     }
 }
@@ -253,7 +253,7 @@ impl ClosedFormCache {
             cut,
             model: model.clone(),
         };
-        self.layers.borrow_mut().put_among(MOST_LAYERS, digest, key, priced)
+        self.layers.borrow_mut().put_among((1, MOST_LAYERS), digest, key, priced)
     }
 
     /// The groups of a rank, of the front or not, and the borders of stages, `made` unless they are known; not kept
@@ -334,6 +334,6 @@ impl ClosedFormCache {
             return Ok(Arc::new(order));
         }
         let key = (pipeline.clone(), overlap, micro_batches);
-        Ok(self.orders.borrow_mut().put(digest, key, order))
+        Ok(self.orders.borrow_mut().put_among((slots, MOST_SLOTS), digest, key, order))
     }
 }

@@ -161,15 +161,6 @@ impl StepForm<'_> {
         let ahead = |host: &&HostSpec| !host.reads.contains(&HostRead::Loss);
         self.workload().host().filter(ahead).map_or(0.0, |host| host.step_us * self.host_scale(host))
     }
-    /// How long the host takes to read what passes receive, if it does.
-    fn reads_transfers(&self) -> Option<f64> {
-        self.reads(HostRead::Transfers).filter(|_| self.holds_sender())
-    }
-    /// How long the host takes to see that all kernels before a pass are over, if it waits for them.
-    fn waits_for_kernels(&self, pass: Pass) -> Option<f64> {
-        let batch = self.reads(HostRead::Batch).filter(|_| pass == Pass::Forward);
-        batch.or(self.reads(HostRead::Passes))
-    }
     fn reads(&self, what: HostRead) -> Option<f64> {
         let host = self.workload().host().filter(|host| host.reads.contains(&what));
         host.map(|host| host.synchronise_us * self.host_scale(host))
@@ -234,6 +225,37 @@ pub(super) struct OrderWalk<'f, 'a> {
     posted: bool,
     /// The host that launches messages, where they take any time.
     host: Option<SideLaunches>,
+    waits: RankWaits,
+    /// By direction and stage, then by data: as [`OrderWalk::way`] has it; none where it goes by the micro-batch.
+    ways: Vec<[Option<f64>; 2]>,
+}
+
+/// The times that a rank waits for between its passes, beside their inputs.
+#[derive(Clone, Copy, Debug)]
+struct RankWaits {
+    /// True if it goes on only when its messages have been delivered.
+    sends: bool,
+    /// True if a message waits until the pass before its receiver's has ended.
+    receiver: bool,
+    /// Seconds in which the host reads what passes receive, if it does.
+    reads: Option<f64>,
+    /// By pass: seconds in which the host sees that all kernels before it are over, if it waits for them.
+    kernels: [Option<f64>; Pass::COUNT],
+}
+
+impl RankWaits {
+    fn of(form: &StepForm<'_>) -> RankWaits {
+        let sends = form.holds_sender();
+        let passes = form.reads(HostRead::Passes);
+        let mut kernels = [passes; Pass::COUNT];
+        kernels[Pass::Forward as usize] = form.reads(HostRead::Batch).or(passes);
+        RankWaits {
+            sends,
+            receiver: form.awaits_receiver(),
+            reads: form.reads(HostRead::Transfers).filter(|_| sends),
+            kernels,
+        }
+    }
 }
 
 /// The messages that a rank sends and receives at once between two of its passes.
@@ -265,7 +287,7 @@ impl<'f, 'a> OrderWalk<'f, 'a> {
         };
         let passes = order.per_direction();
         let beside = held.asked.iter().enumerate();
-        OrderWalk {
+        let mut walk = OrderWalk {
             beside: beside.map(|(rank, asked)| SideQueues::new(form, rank, asked, on, passes)).collect(),
             form,
             order,
@@ -276,7 +298,18 @@ impl<'f, 'a> OrderWalk<'f, 'a> {
             exchanges: exchanges(form, order),
             posted: false,
             host: form.side_launches().filter(|_| on.transfers),
+            waits: RankWaits::of(form),
+            ways: Vec::new(),
+        };
+        if !order.placement.has_sides() {
+            let directions = 0..order.placement.directions();
+            let all = directions.flat_map(|direction| {
+                (0..order.placement.stages()).map(move |stage| StageAt { direction, stage })
+            });
+            let ways = |at| [Data::Activations, Data::Gradients].map(|data| walk.way(at, data, 0));
+            walk.ways = all.map(ways).collect();
         }
+        walk
     }
 
     /// Where each rank's walk ends, before what is reduced behind it.
@@ -330,7 +363,7 @@ impl<'f, 'a> OrderWalk<'f, 'a> {
         let mut reads = false;
         // The receives of a slot are posted as soon as the slot before is over, together with its sends.
         for part in slot.parts() {
-            if self.comes_from_another(rank, part) {
+            if self.host.is_some() && self.comes_from_another(rank, part) {
                 self.launched(&mut times);
             }
             let posted =
@@ -340,7 +373,7 @@ impl<'f, 'a> OrderWalk<'f, 'a> {
             times[queue as usize] = input.unwrap_or(f64::NEG_INFINITY);
             reads |= input.is_some();
         }
-        if self.form.holds_sender() && self.exchanges.is_empty() {
+        if self.waits.sends && self.exchanges.is_empty() {
             // The sends of the slot before hold the rank.
             for part in i.checked_sub(1).into_iter().flat_map(|before| slots[before].parts()) {
                 if let Some(at) = self.sent(rank, part) {
@@ -349,11 +382,11 @@ impl<'f, 'a> OrderWalk<'f, 'a> {
             }
         }
         let first = slot.parts().all(|part| part.micro_batch % self.order.per_direction() == 0);
-        if let Some(seconds) = self.form.reads_transfers().filter(|_| reads) {
+        if let Some(seconds) = self.waits.reads.filter(|_| reads) {
             let all = [Queue::Host, Queue::Input, Queue::Compute].map(|queue| times[queue as usize]);
             times[Queue::Host as usize] = all.into_iter().fold(0.0, f64::max) + seconds;
         }
-        let waits = |part: SlotPass| self.form.waits_for_kernels(part.pass);
+        let waits = |part: SlotPass| self.waits.kernels[part.pass as usize];
         if let Some(seconds) = slot.parts().find_map(waits).filter(|_| i > 0) {
             let all = [Queue::Host, Queue::Compute].map(|queue| times[queue as usize]);
             times[Queue::Host as usize] = all.into_iter().fold(0.0, f64::max) + seconds;
@@ -362,9 +395,9 @@ impl<'f, 'a> OrderWalk<'f, 'a> {
         for part in slot.parts() {
             let queue = if paired && part.pass != Pass::Forward { Queue::Other } else { Queue::Input };
             let mut made = after[queue as usize];
-            if self.sent(rank, part).is_some() {
+            if let Some(host) = self.host.filter(|_| self.sent(rank, part).is_some()) {
                 self.launched(&mut after);
-                made = self.host.map_or(made, |host| made.max(after[Queue::Host as usize] + host.latency));
+                made = made.max(after[Queue::Host as usize] + host.latency);
             }
             self.output(rank, part, made);
         }
@@ -430,7 +463,7 @@ impl<'f, 'a> OrderWalk<'f, 'a> {
         }
         let place = self.place(at.direction, at.stage, part.micro_batch);
         self.made[data as usize][place] = Some(made);
-        if !crosses || !self.form.awaits_receiver() {
+        if !crosses || !self.waits.receiver {
             self.deliver((at, data), part.micro_batch, made);
         }
     }
@@ -512,6 +545,11 @@ impl<'f, 'a> OrderWalk<'f, 'a> {
 
     /// Seconds of a message that leaves a stage, if another rank takes it.
     fn hop(&self, from: StageAt, data: Data, micro_batch: u32) -> Option<f64> {
+        let stage = u32::from(from.direction) * self.order.placement.all_stages() + from.stage;
+        let known = self.ways.get(stage as usize);
+        known.map_or_else(|| self.way(from, data, micro_batch), |ways| ways[data as usize])
+    }
+    fn way(&self, from: StageAt, data: Data, micro_batch: u32) -> Option<f64> {
         let placement = &self.order.placement;
         let to = placement.consumer_of(from, data, micro_batch)?;
         let side = placement.is_side(from) || placement.is_side(to);

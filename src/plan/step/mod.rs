@@ -211,8 +211,7 @@ pub fn plan_on(
     }
     let pipeline = &workload.parallelism.pipeline;
     let setup = Setup {
-        updates_unasked: pipeline.size > 1
-            && pipeline.cuts_backward().unwrap_or_else(|| order.cuts_backward()),
+        updates_unasked: pipeline.size > 1 && pipeline.cuts_backward().unwrap_or_else(|| order.splits()),
         shares: StateShares::of(workload, model, degrees, machine)?,
         stages,
         pinned: workload.offload.pinned_buffer_bytes.map(|_| machine.tier_count(DeviceId(0)) as u8),

@@ -322,6 +322,12 @@ impl ReductionTimes {
     pub fn alone(&self, last: bool) -> f64 {
         self.runs(0.0, last, &mut ReductionStreams::default())
     }
+    /// True if a reduction takes any time by itself.
+    pub fn is_any(&self, last: bool) -> bool {
+        let runs =
+            |hops: &[f64; HOPS]| hops.iter().zip(self.once).any(|(s, once)| *s > 0.0 && (last || !once));
+        self.hops.iter().any(runs)
+    }
     /// Adds the seconds of several runs to each stream: those before the last, and last ones.
     pub fn add(&self, runs: [f64; 2], streams: &mut ReductionStreams) {
         for (hops, streams) in self.hops.iter().zip(streams) {
