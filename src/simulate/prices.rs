@@ -9,10 +9,11 @@ use stepsim_core::units::{FlopRate, Time};
 use stepsim_fabric::collective::Chooser;
 use stepsim_fabric::topology::Machine;
 use stepsim_plan::step::{PriceList, Prices};
-use stepsim_price::cost::{CHASSIS, Cost, DeviceCost, KernelMix, level};
+use stepsim_price::cost::{Cost, DeviceCost, KernelMix, level};
 use stepsim_price::model::{Kernel, KernelKey};
 use stepsim_spec::Device;
 use stepsim_spec::WorkloadSpec;
+use stepsim_spec::facts::facts;
 use stepsim_spec::kernel::Maker;
 use stepsim_spec::model::ModelSpec;
 use stepsim_spec::workload::{Dtype, KernelFusion};
@@ -77,7 +78,9 @@ impl DevicePrices {
         let device = DeviceCost::new(device).with_maker(maker(workload.fusion)).with_unaligned(unaligned);
         let device = if workload.host().is_some() { device } else { device.aligned() };
         let cost = level(fidelity);
-        let mix = (devices < CHASSIS).then(|| KernelMix::of(workload, model, &device, &*cost)).flatten();
+        let mix = (devices < *facts().chassis_devices)
+            .then(|| KernelMix::of(workload, model, &device, &*cost))
+            .flatten();
         let device = match mix {
             Some(mix) => device.in_mix(mix, devices),
             None => device,

@@ -27,6 +27,7 @@ pub mod device;
 mod dtype;
 mod error;
 pub mod expression;
+pub mod facts;
 pub mod files;
 pub mod glob;
 pub mod json;

@@ -2,38 +2,22 @@
 //!
 //! ```text
 //! draw of a device = its board power × share of what it does       (never more than its cap)
-//! board power      = IDLE + (1 − IDLE) · activity · (clock)^EXPONENT,  as shares
+//! board power      = idle + (1 − idle) · activity · clock³,  as shares
 //! ```
 //! A matrix product that reaches the rate that the board power allows has activity 1; one that reaches a part of that
 //! rate has that part of it. Under a cap the clock falls until the second line meets the cap; what memory and links
 //! bound keeps its time.
 //!
-//! The shares are published measurements of two kinds of devices and stand for all:
-//! * products: 1. Large products run at the power limit (A100 and H100: thonking.ai, "Strangely, matrix
-//!   multiplications on GPUs run faster when given predictable data").
-//! * [`MEMORY_BOUND`]: an H100 that decodes one sequence reads weights all the time and draws 300 of 700 W (ML.ENERGY
-//!   Benchmark v3.0, as cited in vllm-semantic-router's power model).
-//! * [`IDLE`]: an idle A100 draws 88 of 400 W (thonking.ai). Devices that wait for communication draw nearly as
-//!   little: "near idle power" (arXiv 2508.14318).
-//!
-//! [`EXPONENT`]: power goes by frequency and the square of voltage, and voltage by frequency. Doubt: at three
-//! published pairs of powers devices keep 3 to 4 % more of their rate than it says
-//! (`a_cap_is_held_to_published_rates` and `tests/power.rs`), and those pairs are of two boards with one chip, not of
-//! one board; below [`MEMORY_BOUND`] a cap would slow memory-bound kernels too.
+//! A large product has activity 1: it runs at the power limit (A100 and H100: thonking.ai, "Strangely, matrix multiplications
+//! on GPUs run faster when given predictable data"). The other shares are facts of one kind of device each and stand for all
+//! ([`super::facts`]). Doubt: published pairs of powers (`a_cap_is_held_to_published_rates` and `tests/power.rs`) are of two
+//! boards with one chip, not of one board; a cap below the power of kernels that memory bounds would slow those too.
 
 use stepsim_core::power::PowerAndPrice;
 
 use super::SpecError;
 use super::device::Device;
-
-/// Board power of a device that computes nothing, over its largest.
-pub const IDLE: f64 = 0.22;
-
-/// Board power under kernels that the device's memory bounds, over its largest.
-pub const MEMORY_BOUND: f64 = 0.43;
-
-/// By which power of the clock the power of a busy device goes, beyond what it draws idle.
-pub const EXPONENT: f64 = 3.0;
+use super::facts::facts;
 
 /// The mean of classes of devices, each with how many there are.
 pub fn mean<'d>(classes: impl Iterator<Item = (&'d Device, f64)> + Clone) -> PowerAndPrice {
@@ -42,7 +26,8 @@ pub fn mean<'d>(classes: impl Iterator<Item = (&'d Device, f64)> + Clone) -> Pow
         let sums = classes.clone().map(|(device, count)| Some(of(device)? * count / all));
         sums.sum::<Option<f64>>()
     };
-    let [products, memory, idle] = [1.0, MEMORY_BOUND, IDLE].map(|share| mean(&|d| d.draw_w(share)));
+    let shares = [1.0, *facts().memory_bound_power, *facts().idle_power];
+    let [products, memory, idle] = shares.map(|share| mean(&|d| d.draw_w(share)));
     PowerAndPrice {
         watts: products.zip(memory.zip(idle)).map(|(products, (memory, idle))| [products, memory, idle]),
         usd_per_h: mean(&|device| device.price_usd_per_h),
@@ -59,7 +44,8 @@ impl Device {
     /// The share of clock-bound power that a cap leaves: 1 without one.
     pub fn dynamic_power_left(&self) -> f64 {
         let share = self.power_cap_w.zip(self.power_w).map_or(1.0, |(cap, power)| cap / power);
-        ((share - IDLE) / (1.0 - IDLE)).clamp(0.0, 1.0)
+        let idle = *facts().idle_power;
+        ((share - idle) / (1.0 - idle)).clamp(0.0, 1.0)
     }
 
     /// Refuses a cap that no device can keep, and one without the power that it caps.
@@ -71,12 +57,13 @@ impl Device {
                 .allowed("a cap of a device with `power_W`")
                 .hint("give its largest board power: \"power_W\": 700"));
         };
-        if cap > IDLE * power && cap <= power {
+        let idle = *facts().idle_power;
+        if cap > idle * power && cap <= power {
             return Ok(());
         }
         let why = if cap > power { "above the largest board power" } else { "not above what it draws idle" };
         Err(wrong(format!("{cap} W is {why}"))
-            .allowed(format!("watts above {:.0} (idle), at most {power} (`power_W`)", IDLE * power))
+            .allowed(format!("watts above {:.0} (idle), at most {power} (`power_W`)", idle * power))
             .hint("leave it out for no cap"))
     }
 }
@@ -84,5 +71,5 @@ impl Device {
 /// The factor on the time of a kernel that takes `activity` of an uncapped device's dynamic power, where a cap leaves
 /// `left` of it.
 pub fn slower(activity: f64, left: f64) -> f64 {
-    (activity / left).max(1.0).powf(1.0 / EXPONENT)
+    (activity / left).max(1.0).powf(1.0 / *facts().power_by_clock)
 }

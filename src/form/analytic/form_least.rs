@@ -26,11 +26,11 @@ impl StepForm<'_> {
         let of_kind = |kind: &usize| {
             let mut sum = [0.0; QUEUES];
             for unit in self.chunks.units(*kind) {
-                let backward = match order.splits() {
+                let backward = match self.splits {
                     true => [&unit.input_grad, &unit.weight_grad],
                     false => [&unit.backward, &unit.recompute],
                 };
-                let recompute = order.splits().then_some(&unit.recompute);
+                let recompute = self.splits.then_some(&unit.recompute);
                 for pass in backward.into_iter().chain(recompute).chain([&unit.forward]) {
                     let own = pass.passage.alone();
                     sum.iter_mut().zip(own).for_each(|(sum, own)| *sum += own);
@@ -67,7 +67,7 @@ impl StepForm<'_> {
                 let kind = self.ranks[rank].kinds[usize::from(seat.chunk)];
                 way[0] += self.chunks.single(kind, Pass::Forward, false).through();
                 // A rank may end with gradients of weights, for which no other waits.
-                if !order.splits() {
+                if !self.splits {
                     way[1] += self.chunks.single(kind, Pass::Backward, false).through();
                 }
             }

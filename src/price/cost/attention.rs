@@ -11,10 +11,7 @@
 use super::DeviceCost;
 use crate::model::{AttentionGeneration, Direction, Kernel, KernelShape, Scaling};
 use stepsim_spec::cost::AttentionCost;
-
-/// Rates of operands that are scaled by blocks over rates of those that are scaled as a whole, forward and backward
-/// (cuDNN on GB200, 20 shapes each).
-const BY_BLOCKS: [f64; 2] = [0.93, 0.83];
+use stepsim_spec::facts::facts;
 
 /// Width of a head as its time goes by it, where heads half as wide as `full` take `narrow` times as long a FLOP.
 fn effective(width: u64, narrow: f64, full: f64) -> f64 {
@@ -45,7 +42,7 @@ fn unit_rate(device: &DeviceCost, kernel: &Kernel, direction: Direction, cost: &
     };
     let by_blocks = match kernel.scaling {
         Scaling::Tensor => 1.0,
-        _ => BY_BLOCKS[usize::from(direction == Direction::Backward)],
+        _ => facts().attention_by_blocks[usize::from(direction == Direction::Backward)],
     };
     rate * by_blocks / f64::from(device.units.max(1))
 }

@@ -11,11 +11,12 @@
 //! part (1 − r)/(1 − σ).
 //!
 //! Steps of several devices were fitted with σ itself. A device alone in its chassis has its air and supply for itself:
-//! a step of one device runs at r, a step of [`CHASSIS`] at σ, and each doubling between goes somewhat farther than the
+//! a step of one device runs at r, a step of a full chassis at σ, and each doubling between goes somewhat farther than the
 //! one before, so that a step of two is 3 to 6 % longer (pairs of A100 with FSDP: 3 to 7 %).
 
 use super::{Cost, DeviceCost};
 use crate::model::{Item, Kernel, LayerPlan, Shard};
+use stepsim_spec::facts::{Facts, facts};
 use stepsim_spec::model::ModelSpec;
 use stepsim_spec::workload::{ParallelismSpec, WorkloadSpec};
 
@@ -83,19 +84,14 @@ impl MixSum<'_> {
     }
 }
 
-/// Devices of a chassis (HGX): a step of all of them keeps no clock for its work beside products.
-pub const CHASSIS: u64 = 8;
-
-/// Power of the share of doublings by which a chassis has filled.
-const FARTHER: f64 = 1.25;
-
 impl DeviceCost {
     /// The same device at the clock that a mix of kernels leaves it in a step of `devices`.
     #[must_use]
     pub fn in_mix(mut self, mix: KernelMix, devices: u64) -> DeviceCost {
         let (sigma, memory) = (self.spec.sustained, self.spec.sustained_memory);
         let Some(beside) = self.spec.power_beside_products.filter(|_| sigma < 1.0) else { return self };
-        let crowded = (devices.max(1) as f64).log(CHASSIS as f64).min(1.0).powf(FARTHER);
+        let Facts { chassis_devices, chassis_fills, .. } = facts();
+        let crowded = (devices.max(1) as f64).log(**chassis_devices as f64).min(1.0).powf(**chassis_fills);
         let rate = rate(mix, sigma, beside).powf(1.0 - crowded) * sigma.powf(crowded);
         self.spec.sustained = rate;
         self.spec.sustained_formats.values_mut().for_each(|own| *own = (*own * rate / sigma).min(1.0));

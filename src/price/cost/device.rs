@@ -7,12 +7,10 @@ use crate::model::{Kernel, KernelShape};
 use stepsim_core::units::{Bandwidth, FlopRate, Time};
 use stepsim_spec::Device;
 use stepsim_spec::cost::CostSpec;
+use stepsim_spec::facts::facts;
 use stepsim_spec::kernel::{Format, Maker};
 use stepsim_spec::power::slower;
 use stepsim_spec::workload::Dtype;
-
-/// Devices of a usual node, whose slowest one the sustained rate of a device file is.
-const NODE: u64 = 8;
 
 /// One device, as kernels see it.
 #[derive(Clone, Debug, PartialEq)]
@@ -63,7 +61,8 @@ impl DeviceCost {
     }
     /// The slowest device to be expected among `devices`: all others wait for it.
     pub fn slowest_of(mut self, devices: u64) -> DeviceCost {
-        let slower = 1.0 + self.spec.spread * (slowest::deviations(devices) - slowest::deviations(NODE));
+        let of_file = slowest::deviations(*facts().chassis_devices);
+        let slower = 1.0 + self.spec.spread * (slowest::deviations(devices) - of_file);
         self.spec.sustained /= slower;
         self.spec.sustained_formats.values_mut().for_each(|rate| *rate /= slower);
         self

@@ -45,7 +45,7 @@ mod table;
 mod tile_wave;
 mod under_cap;
 
-pub use clock::{CHASSIS, KernelMix};
+pub use clock::KernelMix;
 pub use constant::Constant;
 pub use curve::SizeCurve;
 pub use device::DeviceCost;

@@ -6,22 +6,12 @@ use stepsim_core::kernel_class::{KernelKind, MatmulPass};
 use stepsim_core::units::Time;
 use stepsim_spec::Dtype;
 use stepsim_spec::cost::ScanCost;
+use stepsim_spec::facts::facts;
 use stepsim_spec::stack::LOAD_BYTES;
 
 /// The default level; formulas in the parent module.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct TileWave;
-
-/// Output tiles that GEMM libraries have kernels for, with the fraction of the best inner loop's speed that each
-/// reaches: smaller tiles load more operands per product.
-const TILES: [(u64, u64, f64); 6] =
-    [(256, 128, 1.0), (128, 256, 1.0), (128, 128, 0.95), (128, 64, 0.8), (64, 128, 0.8), (64, 64, 0.6)];
-
-/// Further tiles of cuBLAS's fp32 products on vector units, which adapters' thin matrices take, and the elements of k
-/// that its pipeline of three stages of eight holds (`sm80_xmma_gemm_f32f32...tilesize128x32x8_stage3`). Their speed:
-/// 75.6 ms of products of rank 16 in a step of Llama 3.1 8B on one H100, docs/developers/one-gpu.md.
-const THIN_TILES: [(u64, u64, f64); 2] = [(128, 32, 0.5), (32, 128, 0.5)];
-const VECTOR_FILL_K: f64 = 24.0;
 
 /// Ways to cut k over several units where tiles are few.
 const SPLITS: [u64; 4] = [1, 2, 4, 8];
@@ -102,20 +92,16 @@ fn fraction(device: &DeviceCost, kernel: &Kernel) -> f64 {
         }
 }
 
-/// Rates of delta rules over Mamba-2's, forward and backward, with a decay a head and a decay a channel: kernels
-/// of fla-core 0.4.0 on one H100, 8,192 and 16,384 tokens of 32 heads of 128 (docs/developers/one-gpu.md).
-const DELTA: [f64; 2] = [1.45, 6.6];
-const CHANNEL_DELTA: [f64; 2] = [0.6, 1.95];
-
 /// Seconds of the products of a scan on `left` units.
 fn scan_s(device: &DeviceCost, kernel: &Kernel, left: u32) -> f64 {
     let ScanCost { forward, backward } = device.spec.scan;
+    let (delta, channel_delta) = (&facts().delta_scans, &facts().channel_delta_scans);
     let fraction = match kernel.class {
         KernelClass::ScanBackward => backward,
-        KernelClass::DeltaScan => DELTA[0] * forward,
-        KernelClass::DeltaScanBackward => DELTA[1] * backward,
-        KernelClass::ChannelDeltaScan => CHANNEL_DELTA[0] * forward,
-        KernelClass::ChannelDeltaScanBackward => CHANNEL_DELTA[1] * backward,
+        KernelClass::DeltaScan => delta[0] * forward,
+        KernelClass::DeltaScanBackward => delta[1] * backward,
+        KernelClass::ChannelDeltaScan => channel_delta[0] * forward,
+        KernelClass::ChannelDeltaScanBackward => channel_delta[1] * backward,
         _ => forward,
     };
     let share = f64::from(left) / f64::from(device.units.max(1));
@@ -132,12 +118,12 @@ fn gemm_s(device: &DeviceCost, kernel: &Kernel, (m, n, k): (u64, u64, u64), batc
     // A pipeline fills in a time, not in elements: at twice the rate it takes twice as many.
     let shape = device.spec.shapes.get(&kernel.format()).copied().unwrap_or_default();
     let thin = kernel.dtype == Dtype::Fp32;
-    let fill_k = if thin { VECTOR_FILL_K } else { device.spec.fill_k };
+    let fill_k = if thin { *facts().thin_tiles_fill_k } else { device.spec.fill_k };
     let fill_k = shape.fill_k.unwrap_or(fill_k) * (peak / device.peak(Dtype::Bf16).0).max(1.0);
     let last_wave = shape.last_wave.unwrap_or(device.spec.last_wave);
     let (mut best_s, mut seconds) = (f64::INFINITY, f64::INFINITY);
-    let thin_tiles = if thin { THIN_TILES.as_slice() } else { &[] };
-    for &(tm, tn, speed) in TILES.iter().chain(thin_tiles) {
+    let thin_tiles = if thin { facts().thin_tiles.as_slice() } else { &[] };
+    for &(tm, tn, speed) in facts().tiles.iter().chain(thin_tiles) {
         let tiles = batch as f64 * (m.div_ceil(tm) * n.div_ceil(tn)) as f64;
         for split in SPLITS {
             let blocks = tiles * split as f64;

@@ -14,8 +14,8 @@
 use super::blocks::LayerBuilder;
 use super::item::{CommOp, Item, Kernel};
 use super::linear::{Linear, PassItems};
-use super::shard::WIDER;
 use super::{KernelClass, Shard};
+use stepsim_spec::facts::facts;
 use stepsim_spec::stack::FusedPart;
 use stepsim_spec::workload::{AdapterSpec, Dtype, KernelFusion, TrainedWeights};
 
@@ -86,7 +86,7 @@ pub(super) fn around(
     }
     let [act, own, read] = formats(s, spec);
     let narrow = |from: f64, to: f64| if from > to { from + to } else { 0.0 };
-    let wide = |from: f64, to: f64| WIDER * narrow(to, from);
+    let wide = |from: f64, to: f64| *facts().wider_casts * narrow(to, from);
     let dropout = if spec.dropout { 2.0 * own + 1.0 } else { 0.0 };
     let (scaled, added) = (2.0 * read, act + read + act.max(read));
     let ahead = [wide(act, own) + dropout + narrow(own, read), scaled + added + narrow(read, act)];

@@ -9,7 +9,7 @@ use super::KernelClass;
 use super::casts::OperandCasts;
 use super::item::Item;
 use super::shard::Shard;
-use super::shard::WIDER;
+use stepsim_spec::facts::facts;
 
 /// Bytes of an element of fp32.
 const WIDE: f64 = 4.0;
@@ -52,7 +52,7 @@ impl Shard {
         let mut behind = OperandCasts::default();
         if let Some((elements, matrices)) = wide {
             let matrices = matrices.max(1) as f64;
-            let back = matrices * WIDER * pair + (matrices - 1.0) * 3.0 * WIDE;
+            let back = matrices * *facts().wider_casts * pair + (matrices - 1.0) * 3.0 * WIDE;
             before.forward.push(cast("cast input", elements, matrices * pair));
             behind.input_grad.push(cast("cast and add gradients", elements, back));
         }

@@ -5,23 +5,12 @@ use super::item::Item;
 use super::layer::{LayerKind, LayerPlan, Parameters, SavedBy, SavedTensor};
 use super::shard::Shard;
 use crate::moe::MoeExchange;
+use stepsim_spec::facts::facts;
 use stepsim_spec::model::{ModelSpec, Norm};
 use stepsim_spec::stack::FusedPart;
 use stepsim_spec::workload::{
     AdaptedMatrix, ExpertOverlap, FrozenFormat, KernelFusion, RecomputeModule, TrainedWeights,
 };
-
-/// Bytes an element of an RMSNorm in PyTorch, operation by operation (Llama's in Hugging Face and torchtitan),
-/// forward and backward.
-///
-/// Forward: cast, square, mean, product, cast back, product with the scales: 36 bytes at 0.73 of a copy, as much as
-/// 32 at the class's 0.65.
-/// Backward 84, beside the gradient of the scales, at 0.68: as much as 42 at the class's 0.34, which is that of
-/// PyTorch's own kernel. Source: Liger-Kernel's benchmark on A100 (2,048 x 32,768 bf16: 1.92 and 5.01 ms).
-const EAGER_RMS: [f64; 2] = [32.0, 42.0];
-
-/// The same of an input in fp32, which both casts are spared: 28 bytes forward and 80 backward, at the same rates.
-const EAGER_RMS_IN_FP32: [f64; 2] = [25.0, 40.0];
 
 /// One step of a layer with its backward; blocks are undone in reverse.
 #[derive(Default)]
@@ -187,8 +176,8 @@ impl<'a> LayerBuilder<'a> {
     pub(super) fn norm_passes(&self) -> [f64; 2] {
         let s = self.shard;
         match self.model.norm == Norm::Rms && !s.fuses_chains() && !s.has_kernel_of(FusedPart::Norm) {
-            true if s.works_in_fp32() => EAGER_RMS_IN_FP32.map(|bytes| bytes / s.stream()),
-            true => EAGER_RMS.map(|bytes| bytes / s.act()),
+            true if s.works_in_fp32() => facts().rms_norm_of_fp32.map(|bytes| bytes / s.stream()),
+            true => facts().rms_norm.map(|bytes| bytes / s.act()),
             false => [2.0, 3.0],
         }
     }

@@ -6,6 +6,7 @@ use super::item::{CommGroup, CommOp, CommPoint, Item, Kernel};
 use super::layer::{LayerKind, LayerPlan};
 use super::linear::{Linear, LinearSplit, products};
 use super::shard::Shard;
+use stepsim_spec::facts::facts;
 use stepsim_spec::model::{ModelSpec, Positions};
 use stepsim_spec::stack::FusedPart;
 use stepsim_spec::workload::{Dtype, Fp8Gemm, KernelFusion};
@@ -150,7 +151,7 @@ fn loss_bytes(shard: &Shard) -> [f64; 2] {
         _ if shard.copies_logits || shard.logits_stay => {
             let [ahead, back] = match shard.has_kernel_of(FusedPart::Loss) {
                 true => [2.0 * wide, 2.0 * wide],
-                false => PYTORCH_LOSS,
+                false => *facts().cross_entropy,
             };
             let [copy, copy_back] = if shard.copies_logits { [2.0 * wide, 3.0 * wide] } else { [0.0; 2] };
             [narrow + wide + copy + ahead, back + copy_back + wide + narrow]
@@ -166,11 +167,6 @@ fn loss_bytes(shard: &Shard) -> [f64; 2] {
         KernelFusion::Compiled | KernelFusion::None => [narrow + 3.0 * wide, 5.0 * wide + narrow],
     }
 }
-
-/// Bytes for a logit of PyTorch's cross-entropy in fp32, forward (read for the largest, the sum and the result, which
-/// is written) and backward (zeros; gradient and result read for their sum and again, and written). Source:
-/// Liger-Kernel's benchmark on A100 (16,384 x 32,768: 5.3 and 10.2 ms).
-const PYTORCH_LOSS: [f64; 2] = [16.0, 26.0];
 
 /// Where logits are tiled, each part is multiplied and summed again before its gradient; else they are kept. A kernel
 /// of its own makes the gradient of each part at once and multiplies nothing again (Liger-Kernel,

@@ -3,7 +3,8 @@
 use super::KernelClass;
 use super::blocks::{Block, LayerBuilder};
 use super::linear::{Linear, LinearSplit, products};
-use super::shard::{Shard, WIDER};
+use super::shard::Shard;
+use stepsim_spec::facts::facts;
 use stepsim_spec::recipe::CastRole;
 use stepsim_spec::stack::FusedPart;
 use stepsim_spec::workload::AdaptedMatrix::{Down, Gate, Up};
@@ -99,7 +100,7 @@ fn is_by_operations(s: &Shard, gated: bool) -> bool {
 /// autocast the cube and all behind it are fp32; one H100: 40 ms of GPT-2's 12 layers of 16,384 tokens
 /// (docs/developers/one-gpu.md).
 fn gelu_by_operations(s: &Shard) -> [f64; 3] {
-    let wider = WIDER * 6.0;
+    let wider = *facts().wider_casts * 6.0;
     if s.works_in_fp32() {
         [64.0 + wider, 112.0 + wider, 12.0]
     } else {

@@ -3,6 +3,7 @@
 use super::KernelClass;
 use super::item::Kernel;
 use super::muon::{self, MatrixBatch};
+use stepsim_spec::facts::facts;
 use stepsim_spec::stack::{UpdateKernels, UpdatePass, UpdateSpec};
 use stepsim_spec::workload::{BytesPerParameter, Dtype, OptimizerKind};
 
@@ -29,15 +30,8 @@ pub struct Update<'a> {
     pub scales_loss: bool,
 }
 
-/// Elements that one launch takes where tensors go by lists: 320 pieces of 64 Ki (`multi_tensor_apply` of apex and of
-/// PyTorch).
-const LIST: u64 = 320 * 65536;
 /// Most launches of a pass that are planned: a rank with more weights (8.6e10) fits on no device.
 const LAUNCHES: u64 = 4096;
-
-/// Elements of fp32 that PyTorch's `_multi_tensor_adam` reads and writes for each parameter, operation by operation:
-/// decay, first moment, second moment twice, root, division, epsilon, update. A fused kernel moves 7.
-const FOR_EACH_ADAM: [f64; 8] = [2.0, 3.0, 2.0, 3.0, 2.0, 2.0, 2.0, 4.0];
 
 impl Update<'_> {
     /// All kernels in order, each with the pass that it belongs to.
@@ -109,7 +103,7 @@ impl Update<'_> {
                     bytes: kernel.bytes * elements / fused,
                     ..kernel.of(KernelClass::OptimizerForEach)
                 };
-                FOR_EACH_ADAM.iter().map(part).collect()
+                facts().adam_for_each.iter().map(part).collect()
             }
             UpdateKernels::MultiTensor | UpdateKernels::ForEach => {
                 vec![kernel.of(KernelClass::OptimizerMultiTensor)]
@@ -134,7 +128,7 @@ impl Update<'_> {
         let launches = match self.spec.kernels {
             UpdateKernels::Fused => 1,
             UpdateKernels::MultiTensor | UpdateKernels::ForEach => {
-                parameters.div_ceil(LIST).clamp(1, LAUNCHES)
+                parameters.div_ceil(*facts().elements_of_a_list).clamp(1, LAUNCHES)
             }
         };
         let size = parameters.div_ceil(launches);

@@ -7,6 +7,7 @@ use super::item::{CommGroup, Item, Kernel};
 use crate::documents::AttentionPairs;
 use crate::moe::Travel;
 use stepsim_core::declare::defaults;
+use stepsim_spec::facts::facts;
 use stepsim_spec::kernel::{AttentionGeneration, Scaling};
 use stepsim_spec::model::ModelSpec;
 use stepsim_spec::recipe::Recipe;
@@ -15,10 +16,6 @@ use stepsim_spec::workload::{
     ContextSpec, Dtype, ExpertOverlap, Fp8Communication, Fp8Gemm, Fp8Spec, FrozenFormat, KernelFusion,
     LossSpec, TrainedWeights, WorkloadSpec,
 };
-
-/// Time of a cast to a wider format in PyTorch over the time of its bytes: its kernel loads elements one by one (1.8
-/// on one H200, 2.10 TB/s; 1.4 on one H100, 1.85; docs/developers/one-gpu.md).
-pub(in crate::model) const WIDER: f64 = 1.6;
 
 defaults! {
     /// The work of one rank: its share of the model and the micro-batch.
@@ -250,7 +247,7 @@ impl Shard {
     pub(super) fn accumulate(&self, weights: u64) -> Option<Item> {
         let gradient = self.gradient_bytes;
         let each = match self.works_in_fp32() {
-            true => WIDER * (self.act() + gradient) + self.accumulated * 3.0 * gradient,
+            true => *facts().wider_casts * (self.act() + gradient) + self.accumulated * 3.0 * gradient,
             false => self.accumulated * (self.act() + 2.0 * gradient),
         };
         let bytes = weights as f64 * each;

@@ -3,8 +3,8 @@
 use crate::documents::{AttentionPairs, Mask};
 use crate::model::blocks::LayerBuilder;
 use crate::model::item::{CommGroup, CommOp, CommPoint, Direction, Item, Kernel, KernelShape};
-use crate::model::shard::WIDER;
 use crate::model::{KernelClass, Shard};
+use stepsim_spec::facts::facts;
 use stepsim_spec::kernel::AttentionGeneration;
 use stepsim_spec::model::{AttentionKernel, AttentionSpec, ModelSpec};
 use stepsim_spec::recipe::CastRole;
@@ -418,7 +418,7 @@ impl<'a> Core<'a> {
             return [2.0 * act, 3.0 * act];
         }
         let (scale, mask, cast) = (2.0 * act, 2.0 * act, act + wide);
-        let casts = WIDER * cast + cast;
+        let casts = *facts().wider_casts * cast + cast;
         [scale + mask + casts + 2.0 * wide, casts + 6.0 * wide + scale]
     }
     /// True if scores are made into a softmax operation by operation.
