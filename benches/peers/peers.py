@@ -3,10 +3,10 @@
 
     benches/peers/peers.py STEPSIM --calculon DIR --simumax DIR --cluster DIR --traces DIR [--python PYTHON]
 
-Each folder is a checkout of the tool, --traces one of PyTorch profiles (rank0.json.gz, …); what is not given is left out.
-PYTHON has what they import (numpy, pandas; HolisticTraceAnalysis, TraceLens, simpy); node and esbuild run the third. Each line is the
-least of three runs, taken in turns: user and system time of the process and of its children. It prints the table of
-docs/developers/peers.md.
+Each folder is a checkout of the tool, --traces one of PyTorch profiles (rank0.json.gz, …); what is not given is left
+out. PYTHON has what they import (numpy, pandas; HolisticTraceAnalysis, TraceLens, simpy); node and esbuild run the
+third. Each line is the least of three runs, taken in turns: user and system time of the process and of its children.
+It prints the table of docs/developers/peers.md.
 """
 
 import argparse
@@ -25,9 +25,8 @@ PIPES = {"gpt3-175b": "1,2,4,8", "llama3-70b": "1,2,4,8", "llama3-405b": "1,2"}
 def cpu_s(command, folder, env=None):
     """CPU seconds of a command, which must succeed."""
     with tempfile.TemporaryFile() as said:
-        child = subprocess.Popen(
-            command, cwd=folder, stdout=said, stderr=said, env={**os.environ, **(env or {})}, stdin=subprocess.DEVNULL
-        )
+        env = {**os.environ, **(env or {})}
+        child = subprocess.Popen(command, cwd=folder, stdout=said, stderr=said, env=env, stdin=subprocess.DEVNULL)
         _, status, used = os.wait4(child.pid, 0)
         child.returncode = os.waitstatus_to_exitcode(status)
         if child.returncode != 0:
@@ -41,8 +40,8 @@ def unit(s):
 
 
 def row(question, tool, theirs, ours, count=1, own=1):
-    """A line: least CPU seconds for one thing on both sides, in turns so that a busy machine is busy for both; `own` is a number of
-    things, or the file with a row for each."""
+    """A line: least CPU seconds for one thing on both sides, in turns so that a busy machine is busy for both; `own` is
+    a number of things, or the file with a row for each."""
     pairs = [(cpu_s(*theirs), cpu_s(*ours)) for _ in range(3)]
     if isinstance(own, pathlib.Path):
         rows = own.read_text()
@@ -77,33 +76,36 @@ def main():
         files = ["models/megatron-1T.json", "examples/3072_t4_p64_d12_mbs4_full.json", "systems/a100_80g.json"]
         path = {"PYTHONPATH": "."}
         theirs = ([python, "bin/calculon", "llm", *files, "-"], asked.calculon, path)
-        row("one step in closed form, from files", "Calculon", theirs, ([stepsim, "estimate", *files], asked.calculon))
-        loop = ([python, HERE / "calculon_loop.py", "3000", *files], asked.calculon, path)
-        row("a layout among many in closed form", "Calculon", loop, (many("gpt3-175b", "h100-superpod-128", "a"), work), 3000, work / "a")
+        ours = ([stepsim, "estimate", *files], asked.calculon)
+        row("one step in closed form, from files", "Calculon", theirs, ours)
+        theirs = ([python, HERE / "calculon_loop.py", "3000", *files], asked.calculon, path)
+        ours = (many("gpt3-175b", "h100-superpod-128", "gpt3"), work)
+        row("a layout among many in closed form", "Calculon", theirs, ours, 3000, work / "gpt3")
     if asked.simumax:
         path = {"PYTHONPATH": "..:."}
         step = ["llama3-8b-fsdp", "--set", "stack=simple"]
         theirs = ([python, "perf_llama3_8b_tp1_pp2.py"], asked.simumax / "examples", path)
         row("Llama 3 8B on 8 devices in closed form", "SimuMax", theirs, ([stepsim, "estimate", *step], work))
         theirs = ([python, "simulator_trace_snapshot.py"], asked.simumax / "examples", path)
-        row("the same with a timeline", "SimuMax", theirs, ([stepsim, "run", *step, "-q", "-o", work / "step.json"], work))
+        ours = ([stepsim, "run", *step, "-q", "-o", work / "step.json"], work)
+        row("the same with a timeline", "SimuMax", theirs, ours)
     if asked.cluster:
         bundle = work / "cluster.mjs"
         script = (HERE / "cluster.ts").read_text().replace("CHECKOUT", str(asked.cluster.resolve()))
         (work / "cluster.ts").write_text(script)
-        subprocess.run(
-            ["esbuild", "--bundle", "--platform=node", "--format=esm", "--log-level=error", f"--outfile={bundle}", work / "cluster.ts"],
-            check=True,
-        )
+        how = ["--bundle", "--platform=node", "--format=esm", "--log-level=error", f"--outfile={bundle}"]
+        subprocess.run(["esbuild", *how, work / "cluster.ts"], check=True)
         for model, machine in [("llama3-70b", "h100-superpod-128"), ("llama3-405b", "h100-superpod-1024")]:
             theirs = (["node", bundle, model, "20000"], work)
             ours = (many(model, machine, model), work)
-            row(f"a layout of {model} among many in closed form", "llm-cluster-simulator", theirs, ours, 20000, work / model)
+            question = f"a layout of {model} among many in closed form"
+            row(question, "llm-cluster-simulator", theirs, ours, 20000, work / model)
     if asked.traces:
         for tool in ["HTA", "TraceLens"]:
             theirs = ([python, HERE / "profile.py", tool, asked.traces.resolve()], work)
             ranks = sorted(asked.traces.resolve().glob("rank*.json.gz"))[: 8 if tool == "HTA" else 1]
-            row(f"where the time went in {len(ranks)} profiles", tool, theirs, ([stepsim, "analyze", *ranks], work))
+            ours = ([stepsim, "analyze", *ranks], work)
+            row(f"where the time went in {len(ranks)} profiles", tool, theirs, ours)
     events = 1_000_000
     noisy = [stepsim, "run", "gpt-24l-1024", "-q", "--set", "noise.compute_sigma=0.02"]
     ops = json.loads(subprocess.check_output([*noisy, "--report", "-"]))["ops"]

@@ -1,5 +1,5 @@
-//! Facts of kernels, chips and boards that are taken for all devices (`topologies/tuning/kernels.json`): each with its unit,
-//! its source, and what it was measured on.
+//! Facts of kernels, chips and boards that are taken for all devices (`topologies/tuning/kernels.json`): each with its
+//! unit, its source, and what it was measured on.
 
 use std::ops::Deref;
 use std::sync::OnceLock;

@@ -8,10 +8,11 @@
 //! rate has that part of it. Under a cap the clock falls until the second line meets the cap; what memory and links
 //! bound keeps its time.
 //!
-//! A large product has activity 1: it runs at the power limit (A100 and H100: thonking.ai, "Strangely, matrix multiplications
-//! on GPUs run faster when given predictable data"). The other shares are facts of one kind of device each and stand for all
-//! ([`super::facts`]). Doubt: published pairs of powers (`a_cap_is_held_to_published_rates` and `tests/power.rs`) are of two
-//! boards with one chip, not of one board; a cap below the power of kernels that memory bounds would slow those too.
+//! A large product has activity 1: it runs at the power limit (A100 and H100: thonking.ai, "Strangely, matrix
+//! multiplications on GPUs run faster when given predictable data"). The other shares are facts of one kind of device
+//! each and stand for all ([`super::facts`]). Doubt: published pairs of powers (`a_cap_is_held_to_published_rates` and
+//! `tests/power.rs`) are of two boards with one chip, not of one board; a cap below the power of kernels that memory
+//! bounds would slow those too.
 
 use stepsim_core::power::PowerAndPrice;
 
