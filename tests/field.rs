@@ -1,6 +1,7 @@
 //! Files of other software by kind, and what is said of each: data of our own in the shape of files that people plan.
 
 use std::collections::BTreeMap;
+use std::process::Command;
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -137,6 +138,34 @@ fn files_of_other_software_give_no_numbers() {
             assert_eq!(said.status, Some(2), "{kind}, {beside}: {}{}", said.out, said.error);
             assert!(said.out.is_empty(), "{kind}, {beside}: {}", said.out);
             assert!(said.error.contains(&says), "{kind}: no `{says}` in {}", said.error);
+            assert!(said.error.contains("stepsim "), "{kind}: no line that would work in {}", said.error);
+        }
+    }
+}
+
+/// A broken table ends the program with the table's name: it is not read as an empty one.
+#[test]
+fn broken_tables_are_loud() {
+    let folder = Folder::new();
+    let data =
+        ["topologies", "workloads"].map(|name| std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(name));
+    let copied = Command::new("cp").arg("-rL").args(data).arg(folder.path(".")).status().expect("a copy");
+    assert!(copied.success());
+    folder.write("config.json", CONFIG);
+    folder.write(
+        "x.yaml",
+        "base_model: a/b\nsequence_len: 4096\nsample_packing: true\nmicro_batch_size: 1\nodd: 2\n",
+    );
+    for table in ["words", "foreign", "axolotl"].map(|name| format!("workloads/imports/{name}.json")) {
+        let whole = folder.text(&table);
+        for (text, is_broken) in [(whole.replacen(": [", ": 1, \"x\": [", 1), true), (whole, false)] {
+            folder.write(&table, text);
+            let mut line = Command::new(env!("CARGO_BIN_EXE_stepsim"));
+            line.args(["plan", "x.yaml", "config.json", "--on", "8xh100"])
+                .env("STEPSIM_SHIPPED", folder.path("."));
+            let done = line.current_dir(folder.path(".")).output().expect("a run");
+            let said = String::from_utf8_lossy(&done.stderr);
+            assert_eq!([said.contains(&table), !done.status.success()], [is_broken; 2], "{table}: {said}");
         }
     }
 }

@@ -11,8 +11,8 @@ use stepsim_spec::{Readers, SpecError, json, register};
 pub const USUAL_BATCH: u64 = 1024;
 
 /// The way out where nobody knows whose a file is.
-pub const FOREIGN: &str =
-    "say what a step needs by itself: stepsim plan MODEL --on MACHINE --batch N --set parallelism.tensor=T";
+pub const FOREIGN: &str = "say by itself what it trains: \
+    stepsim plan llama3-8b --on 64xh100 --batch 512 --set parallelism.tensor=2";
 
 /// From now on a file of other software is read wherever a workload or a model is meant.
 pub fn read_other_software() {

@@ -21,27 +21,19 @@ pub fn import_model(format: &str, file: &str, beside: &Beside) -> Result<Import,
 }
 
 impl Import {
-    fn checked(self, file: &str) -> Result<Import, SpecError> {
-        self.check(file).map(|()| self)
-    }
-
     /// The workload must load; errors name the argument that a field came from.
-    fn check(&self, file: &str) -> Result<(), SpecError> {
+    fn checked(self, file: &str) -> Result<Import, SpecError> {
         let name = hugging_face::name_of(file);
-        from_value::<WorkloadSpec>(self.workload.clone(), name, file.to_string(), &[]).map(drop).map_err(
-            |mut e| {
-                let from = self
-                    .arguments
-                    .iter()
-                    .filter(|a| a.fields.iter().any(|f| !f.is_empty() && e.path.starts_with(f.as_str())));
-                let names: Vec<&str> = from.map(|a| a.name.as_str()).collect();
-                if !names.is_empty() && e.hint.is_empty() {
-                    e.hint = format!("this field came from {}", names.join(", "));
-                } else if e.hint.is_empty() {
-                    e.hint = "give what the file does not say with --set, --model or --devices".to_string();
-                }
-                e
-            },
-        )
+        let made = from_value::<WorkloadSpec>(self.workload.clone(), name, file.to_string(), &[]);
+        let Err(error) = made else { return Ok(self) };
+        let comes = |field: &String| !field.is_empty() && error.path.starts_with(field.as_str());
+        let from = self.arguments.iter().filter(|argument| argument.fields.iter().any(comes));
+        let names: Vec<&str> = from.map(|argument| argument.name.as_str()).collect();
+        let hint = match (error.hint.as_str(), names.as_slice()) {
+            ("", []) => "give what the file does not say with --set, --model or --devices".to_string(),
+            ("", names) => format!("this field came from {}", names.join(", ")),
+            (hint, _) => hint.to_string(),
+        };
+        Err(error.hint(hint))
     }
 }

@@ -82,6 +82,15 @@ pub fn file(path: &str) -> Option<&'static str> {
     files().iter().find(|(name, _)| *name == path).map(|(_, text)| *text)
 }
 
+/// A table that is shipped; an empty one where nothing is.
+///
+/// # Panics
+/// The file cannot be read: a defect, and nothing is told by half of a table.
+pub fn table<T: serde::de::DeserializeOwned + Default>(path: &str) -> T {
+    let read = |text| stepsim_located::shipped(text).unwrap_or_else(|e| panic!("{path}: {e}"));
+    file(path).map(read).unwrap_or_default()
+}
+
 /// The text of a shipped file.
 pub fn text(kind: Kind, name: &str) -> Option<&'static str> {
     files().iter().find(|(path, _)| name_of(kind, path) == Some(name)).map(|(_, text)| *text)

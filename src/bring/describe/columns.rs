@@ -218,11 +218,8 @@ impl DescribedColumns {
     /// Puts another value in a column, and notes it as assumed.
     pub fn assume(&mut self, column: &str, value: Value, why: &str) {
         self.put(column, value.clone());
-        self.assumed.push(AssumedField {
-            column: column.to_string(),
-            value,
-            origin: ValueOrigin::assumed(why),
-        });
+        let (column, origin) = (column.to_string(), ValueOrigin::assumed(why));
+        self.assumed.push(AssumedField { column, value, origin });
     }
 
     /// The value that a rule gives: itself, or the products that a text beginning with `=` adds, if all their columns

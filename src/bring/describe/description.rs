@@ -160,11 +160,8 @@ fn fields(ruling: &Ruling, workload: &Value, machine: &MachineCase, stack: &str)
         ("stack", stack.into(), "stack"),
     ] {
         let nothing = || ValueOrigin::assumed(format!("as the machine {} has it", machine.topology));
-        fields.push(DescribedField {
-            path: path.into(),
-            value,
-            origin: c.origin(column).unwrap_or_else(nothing),
-        });
+        let origin = c.origin(column).unwrap_or_else(nothing);
+        fields.push(DescribedField { path: path.into(), value, origin });
     }
     leaves("", workload, &mut |path, value| {
         if path != "stack" && !path.starts_with("stack.") || ruling.origins.contains_key(path) {

@@ -18,26 +18,25 @@ pub struct Relief {
 pub fn reliefs(d: &Description) -> Vec<Relief> {
     let stated =
         |path: &str| d.fields.iter().any(|f| f.path.starts_with(path) && f.origin.from == ValueClass::Stated);
-    let mut before: Vec<String> = Vec::new();
-    let mut found = Vec::new();
-    let mut add = |before: &mut Vec<String>, what: &str, sets: &[&str]| {
+    let (mut before, mut found): (Vec<String>, Vec<Relief>) = Default::default();
+    let relief = |before: &[String], what: &str, sets: &[&str]| {
         let sets = before.iter().cloned().chain(sets.iter().map(ToString::to_string)).collect();
-        found.push(Relief { what: what.to_string(), sets });
+        Relief { what: what.to_string(), sets }
     };
     for sequences in smaller_micro_batches(d) {
         let size = format!("batch.micro_batch={sequences}");
-        add(&mut before, &format!("micro-batches of {sequences}"), &[&size]);
+        found.push(relief(&before, &format!("micro-batches of {sequences}"), &[&size]));
     }
     // A kernel of its own makes each part's gradient beside its loss: parts cost nothing, so they are seldom printed.
-    if !stated("loss") && has_loss_kernel(d) {
-        let parts = "loss.tiles=8";
-        add(&mut before, "logits of an eighth of the tokens at a time", &[parts]);
-        before.push(parts.to_string());
-    }
-    if d.layout.data > 1 && !stated("parallelism.sharding") {
-        let cut = "parallelism.sharding.kind=zero1";
-        add(&mut before, "optimizer state cut over replicas (ZeRO-1)", &[cut]);
-        before.push(cut.to_string());
+    let tiles = !stated("loss") && has_loss_kernel(d);
+    let cut = d.layout.data > 1 && !stated("parallelism.sharding");
+    let kept = [
+        (tiles, "logits of an eighth of the tokens at a time", "loss.tiles=8"),
+        (cut, "optimizer state cut over replicas (ZeRO-1)", "parallelism.sharding.kind=zero1"),
+    ];
+    for (_, what, set) in kept.into_iter().filter(|(is_open, ..)| *is_open) {
+        found.push(relief(&before, what, &[set]));
+        before.push(set.to_string());
     }
     if !stated("recompute") {
         let experts = d.model.moe.is_some();
@@ -49,17 +48,14 @@ pub fn reliefs(d: &Description) -> Vec<Relief> {
         ] {
             let list = parts.iter().map(|p| format!("\"{p}\"")).collect::<Vec<_>>().join(",");
             let modules = format!("recompute.modules=[{list}]");
-            add(
-                &mut before,
-                &format!("recomputation of {}", parts.join(", ")),
-                &["recompute.granularity=modules", &modules],
-            );
+            let what = format!("recomputation of {}", parts.join(", "));
+            found.push(relief(&before, &what, &["recompute.granularity=modules", &modules]));
         }
-        add(&mut before, "recomputation of whole layers", &[FULL]);
+        found.push(relief(&before, "recomputation of whole layers", &[FULL]));
     }
     let whole = !stated("recompute") || d.workload["recompute"]["granularity"] == "full";
     if whole && !stated("offload") {
-        add(&mut before, "recomputation of whole layers, their inputs on the host", &[FULL, HOST]);
+        found.push(relief(&before, "recomputation of whole layers, their inputs on the host", &[FULL, HOST]));
     }
     found
 }

@@ -90,35 +90,22 @@ fn numbers(text: &str) -> Option<Vec<u64>> {
 /// Words: numbers of layers on the first and last stage, one less there, embedding or loss alone or counted as layers.
 fn in_words(text: &str, layers: u64, stages: u64) -> Option<Vec<u64>> {
     let text = text.to_lowercase().replace(['-', '_'], " ");
-    let says = |words: &[&str]| words.iter().any(|w| text.contains(w));
+    let says = |words: &str| words.split('|').any(|word| text.contains(word));
     let number_at = |end: &str| number_near(&text, end);
     let (first, last) = (number_at("first"), number_at("last"));
     if first.is_some() || last.is_some() {
         return with_ends(layers, stages, first, last);
     }
-    if says(&["alone", "own stage", "stages of their own", "stage of its own", "own block"]) {
+    if says("alone|own stage|stages of their own|stage of its own|own block") {
         return Some(spread(layers, stages));
     }
-    let both = says(&["ends less", "one less at", "one fewer", "one less layer"]);
+    let both = says("ends less|one less at|one fewer|one less layer");
     let embedding = both
-        || says(&[
-            "account for embedding",
-            "embedding as a layer",
-            "embedding counted",
-            "embedding and",
-            "with embedding",
-        ]);
+        || says("account for embedding|embedding as a layer|embedding counted|embedding and|with embedding");
     let loss = both
-        || says(&[
-            "account for loss",
-            "head as a layer",
-            "loss as a layer",
-            "head counted",
-            "loss counted",
-            "and loss",
-            "and head",
-            "and lm head",
-        ]);
+        || says(
+            "account for loss|head as a layer|loss as a layer|head counted|loss counted|and loss|and head|and lm head",
+        );
     if embedding || loss {
         let counted = layers + u64::from(embedding) + u64::from(loss);
         let mut split: Vec<u64> = even(counted, stages);

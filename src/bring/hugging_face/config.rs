@@ -14,6 +14,7 @@ use stepsim_spec::model::{AttentionSpec, LayerKindSpec, LayerRun, Mixer, MlpKind
 pub(super) type ModelResult = Result<ModelSpec, SpecError>;
 
 /// The decoder's part of a configuration.
+#[derive(Clone)]
 pub(super) struct Config<'a> {
     map: &'a Map<String, Value>,
     /// The whole file, where the decoder's part is inside another.
@@ -71,8 +72,7 @@ impl<'a> Config<'a> {
             let inside = format!("{path}.");
             match value.as_object() {
                 Some(map) if heeded.iter().any(|read| read.starts_with(&inside)) => {
-                    let (at, heeded) = (inside, self.heeded.clone());
-                    Config { map, outer: self.outer, name: self.name, at, heeded }.all_sizes_are_read()?;
+                    Config { map, at: inside, ..self.clone() }.all_sizes_are_read()?;
                 }
                 None if !heeded.contains(&path) && Vocabulary::shipped().is_model_size(key, value) => {
                     let problem =
@@ -158,8 +158,7 @@ impl<'a> Config<'a> {
     /// A part of the configuration.
     pub fn part(&self, name: &str) -> Option<Config<'a>> {
         let map = self.get(name)?.as_object()?;
-        let at = format!("{}{name}.", self.at);
-        Some(Config { map, outer: self.outer, name: self.name, at, heeded: self.heeded.clone() })
+        Some(Config { map, at: format!("{}{name}.", self.at), ..self.clone() })
     }
     /// A fraction of this part or of the whole configuration, or what the class sets.
     pub fn ratio(&self, name: &str, default: f64) -> f64 {
@@ -205,8 +204,7 @@ impl<'a> Config<'a> {
         for (name, value) in class {
             map.entry(name).or_insert_with(|| value.into());
         }
-        let heeded = self.heeded.clone();
-        Config { map: &map, outer: self.outer, name: self.name, at: self.at.clone(), heeded }.decoder()
+        Config { map: &map, ..self.clone() }.decoder()
     }
 
     /// A decoder of today: rotary, RMS norms, gated MLP, no biases.

@@ -141,10 +141,7 @@ pub(super) fn modules() -> &'static BTreeMap<String, ModuleEntry> {
 const FILE: &str = "workloads/imports/hugging-face.json";
 
 /// The file; a part of it that cannot be read is a defect, and no model is made without it.
-static TABLE: LazyLock<ArchitectureTable> = LazyLock::new(|| {
-    let read = |text| stepsim_located::shipped(text).unwrap_or_else(|e| panic!("{FILE}: {e}"));
-    catalog::file(FILE).map(read).unwrap_or_default()
-});
+static TABLE: LazyLock<ArchitectureTable> = LazyLock::new(|| catalog::table(FILE));
 
 /// All architectures by their names, in the order of the file.
 fn all() -> &'static [(String, Architecture)] {

@@ -8,7 +8,7 @@ use stepsim_spec::model::MoeSpec;
 use stepsim_spec::{ModelSpec, load};
 
 /// Matrices by the names of software that trains adapters.
-const MATRICES: [(&str, &str); 14] = [
+const MATRICES: [(&str, &str); 10] = [
     ("q_proj", "query"),
     ("k_proj", "key"),
     ("v_proj", "value"),
@@ -17,10 +17,6 @@ const MATRICES: [(&str, &str); 14] = [
     ("gate_proj", "gate"),
     ("up_proj", "up"),
     ("down_proj", "down"),
-    ("lora_query", "query"),
-    ("lora_key", "key"),
-    ("lora_value", "value"),
-    ("lora_projection", "projection"),
     ("linear_proj", "projection"),
     ("query_key_value", "query"),
 ];
@@ -54,21 +50,11 @@ impl WorkloadDraft {
                 }
             }
         }
-        for name in ["lora_query", "lora_key", "lora_value", "lora_projection"] {
-            let has = self.says(name);
-            of.extend(MATRICES.iter().filter(|(known, _)| has && *known == name).map(|(_, matrix)| *matrix));
-        }
-        let mlp = self.says("adapter_mlp") || self.says("lora_mlp");
-        if mlp && !of.is_empty() {
-            of.extend(["gate", "up", "down"]);
-        }
         if !of.is_empty() {
             self.put("training.adapters.of", json!(of));
         }
     }
-}
 
-impl WorkloadDraft {
     /// Adapters that are named by their rank alone, by programs of their own: the frozen weights are in the format of
     /// products, as a model is loaded for them.
     fn by_rank(&mut self) {
@@ -113,11 +99,8 @@ pub(super) fn of_what_is_there(workload: &mut Value) -> Option<String> {
     let adapters = workload.pointer("/training/adapters").filter(|adapters| !adapters.is_null())?;
     let experts = model.layer_counts().iter().any(|(layer, _)| layer.moe.is_some());
     let all = ["query", "key", "value", "projection", "gate", "up", "down"];
-    let stated: Option<Vec<String>> = adapters
-        .get("of")
-        .and_then(Value::as_array)
-        .map(|of| of.iter().filter_map(Value::as_str).map(str::to_owned).collect());
-    let stated = stated.unwrap_or_else(|| all.map(str::to_owned).to_vec());
+    let of = adapters.get("of").filter(|of| of.is_array());
+    let stated = of.map_or_else(|| all.map(str::to_owned).to_vec(), names);
     let is_there = |matrix: &str| match matrix {
         "gate" => model.gated_mlp && !experts,
         "up" | "down" => !experts,

@@ -520,8 +520,7 @@ impl WorkloadDraft {
     /// Entries of the tokenizer that the file names.
     fn tokenizer(&self) -> Option<(u64, String)> {
         let tokenizer = self.variables.get("tokenizer").and_then(Value::as_str)?;
-        let known: Map<String, Value> =
-            serde_json::from_str(catalog::file("workloads/imports/tokenizers.json")?).ok()?;
+        let known: Map<String, Value> = catalog::table("workloads/imports/tokenizers.json");
         let name = tokenizer.to_ascii_lowercase();
         let sizes = known.get("sizes").and_then(Value::as_object)?;
         let (_, size) = sizes.iter().find(|(pattern, _)| fits(pattern, &name))?;

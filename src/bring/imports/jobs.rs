@@ -2,6 +2,7 @@
 //! start programs, as the script that they are.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use serde::Deserialize;
 use serde_yaml_ng::Value;
@@ -76,14 +77,38 @@ fn script(text: &str) -> Option<String> {
     {
         return serde_yaml_ng::to_string(inner).ok();
     }
-    let mut lines: Vec<String> = Vec::new();
+    let (mut lines, mut maps): (Vec<String>, Vec<(String, String)>) = Default::default();
     for document in serde_yaml_ng::Deserializer::from_str(text) {
-        gather(&Value::deserialize(document).ok()?, 0, &mut lines);
+        let document = Value::deserialize(document).ok()?;
+        match document.get("data").filter(|_| document.get("kind") == Some(&"ConfigMap".into())) {
+            Some(Value::Mapping(data)) => maps.extend(
+                data.iter()
+                    .filter_map(|(name, text)| Some((name.as_str()?.to_owned(), text.as_str()?.to_owned()))),
+            ),
+            _ => gather(&document, 0, &mut lines),
+        }
     }
     let starts = lines.iter().any(|line| !line.starts_with("export "));
     let mut seen = std::collections::BTreeSet::new();
     lines.retain(|line| seen.insert(line.clone()));
-    starts.then(|| format!("#!/bin/bash\n{}\n", lines.join("\n")))
+    if !starts {
+        // The image's own program may read the one that a variable names.
+        let is_named =
+            |(name, _): &(String, String)| lines.iter().any(|line| line.ends_with(&format!("/{name}")));
+        return maps.into_iter().find(is_named).map(|(_, text)| text);
+    }
+    let write =
+        |(name, text): (String, String)| format!("cat > {MAPPED}{name} << 'END-OF-MAP'\n{text}\nEND-OF-MAP");
+    let maps: Vec<String> = maps.into_iter().map(write).collect();
+    Some(format!("#!/bin/bash\n{}\n{}\n", maps.join("\n"), lines.join("\n")))
+}
+
+/// The folder of files that a job holds in its maps: where each is mounted is not followed.
+const MAPPED: &str = "/configmap/";
+
+/// The text of a file that a script writes, or that a map of its job holds under that name.
+pub(super) fn written<'a>(files: &'a BTreeMap<String, String>, path: &str) -> Option<&'a String> {
+    files.get(path).or_else(|| files.get(&format!("{MAPPED}{}", path.rsplit('/').next()?)))
 }
 
 /// Adds the lines of a part of a job, what is set for it first.

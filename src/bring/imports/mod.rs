@@ -48,9 +48,8 @@ pub use argument::{Argument, Status};
 pub use beside::Beside;
 pub use invocation::{Counts, Invocation};
 pub use jobs::unpacked;
-pub use opened::launched;
 use recognise::ArgumentNames;
-pub use recognise::{FileKind, recognise};
+pub use recognise::{FileKind, recognise, recognise_run, resembles};
 pub use table::FormatTable;
 use unanswered::{left_open, unanswered, where_open};
 use unknown::few;
@@ -102,14 +101,26 @@ impl Import {
 /// Reads a file of a format ([`FormatTable`]); the workload is not checked.
 ///
 /// # Errors
-/// No such format, a text that is not of its syntax, or arguments that say too little.
+/// No such format, a text that is not of its syntax, or arguments that say too little; each names the software.
 pub fn translate(format: &str, text: &str, file: &str, beside: &Beside) -> Result<Import, SpecError> {
+    translated(format, text, file, beside).map_err(|error| {
+        let words = FormatTable::words_of(format);
+        let problem = match error.problem.contains(words) {
+            true => error.problem,
+            false => format!("as {words}: {}", error.problem),
+        };
+        SpecError { problem, ..error }
+    })
+}
+
+fn translated(format: &str, text: &str, file: &str, beside: &Beside) -> Result<Import, SpecError> {
     let table = FormatTable::load(format)?;
     let typed = Invocation { counts: beside.counts, ..Invocation::of(file) };
     let file = typed.file.as_str();
     refuse_others(format, text, file)?;
     let names = ArgumentNames::of(&table.syntax, text).unwrap_or_default();
-    if !table.is_training(&names) {
+    let started = ArgumentNames::of_run(text, &typed);
+    if !table.is_training(&names) && !started.as_ref().is_some_and(|names| table.is_training(names)) {
         let marks: Vec<&str> = table.trains.iter().map(|mark| mark.trim_start_matches('@')).collect();
         return Err(SpecError::file(file, format!("is of {format} and trains nothing"))
             .allowed(format!("a file with one of {}", marks.join(", "))));
@@ -119,7 +130,6 @@ pub fn translate(format: &str, text: &str, file: &str, beside: &Beside) -> Resul
     let is_short =
         |open: &Open| open.is_variable && open.arguments.iter().any(|name| name == syntax::PROGRAM);
     // Programs that are not run refuse nothing, nor those run for want of a word, nor names without a value.
-    let started = ArgumentNames::of_run(text, &typed);
     let silent = given.iter().filter(|(_, value)| says_nothing(value));
     let silent: Vec<String> = silent.map(|(name, _)| name.to_ascii_lowercase().replace('-', "_")).collect();
     let refusal = table.refusal(started.as_ref().unwrap_or(&names), &silent);
@@ -134,7 +144,8 @@ pub fn translate(format: &str, text: &str, file: &str, beside: &Beside) -> Resul
     }
     let of_shell = |name: &str| name == syntax::PROGRAM || name.starts_with("environment.");
     given.retain(|(name, _)| !of_shell(name) || table.rule(name).is_some());
-    let mut opened = opened::open(&table, &mut given, &beside.more, file);
+    let written = syntax::shell::run(text, &typed).map(|(_, files)| files).unwrap_or_default();
+    let mut opened = opened::open(&table, &mut given, &beside.more, file, &written);
     opened.extend(opened::usual(&table, &names, &mut given, file));
     if given.iter().any(|(name, _)| name.contains("zero_optimization") || name == "zero_stage") {
         given.retain(|(name, _)| table.rule(name).is_none_or(|rule| !rule.of_file));
@@ -265,8 +276,25 @@ const DEEPSPEED: &str = "deepspeed";
 
 /// True if arguments of one software may stand beside another's.
 pub fn goes_with(format: &str, other: &str) -> bool {
-    let takes_up = |table: &FormatTable| other == DEEPSPEED && table.bases.iter().any(|base| base == other);
-    format == other || FormatTable::all().get(format).is_some_and(takes_up)
+    format == other || other == DEEPSPEED && lies_over(format, other)
+}
+
+/// True if a software takes up another's arguments.
+fn lies_over(format: &str, base: &str) -> bool {
+    FormatTable::all().get(format).is_some_and(|table| table.bases.iter().any(|other| other == base))
+}
+
+/// The configuration that a script's programs are given, where it is of known software: its format, file and text.
+/// Where the script is of `own` software, it is a word by itself, of that software or of one that takes its arguments
+/// up.
+pub fn configuration(text: &str, word: &str, own: Option<&str>) -> Option<(&'static str, String, String)> {
+    let given = opened::launched(text, word, own.is_some()).into_iter();
+    let is_own = |format| own.is_none_or(|own| format == own || lies_over(format, own));
+    let mut known = given.filter_map(|(file, text)| match recognise(text.as_bytes()) {
+        Some(FileKind::Arguments(format)) => Some((format, file, text)),
+        _ => None,
+    });
+    known.find(|(format, ..)| is_own(format))
 }
 
 /// Refuses a file with a word that changes the sizes of its model and has no counterpart.

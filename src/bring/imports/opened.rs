@@ -1,12 +1,14 @@
 //! Files that a file names: opened beside it, and read with it.
 
-use std::path::Path;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
 use super::draft::Doubt;
 use super::files;
 use super::invocation::Invocation;
+use super::jobs;
 use super::recognise::ArgumentNames;
 use super::syntax;
 use super::table::FormatTable;
@@ -18,6 +20,7 @@ pub(super) fn open(
     given: &mut Vec<(String, Value)>,
     more: &[(String, String)],
     file: &str,
+    written: &BTreeMap<String, String>,
 ) -> Vec<Doubt> {
     let folder = Path::new(file).parent().unwrap_or(Path::new("")).to_path_buf();
     let mut opened = Vec::new();
@@ -29,7 +32,9 @@ pub(super) fn open(
         for (path, prefix) in prefix.iter().flat_map(|prefix| files_of(&value, prefix)) {
             let last = |path: &str| path.rsplit('/').next().map(str::to_owned);
             read |= more.iter().any(|(other, _)| last(other) == last(&path));
-            let Some((found, text)) = files::beside(&folder, &path).filter(|_| !read) else { continue };
+            let own = || Some((PathBuf::from(file), jobs::written(written, &path)?.clone()));
+            let found = own().or_else(|| files::beside(&folder, &path)).filter(|_| !read);
+            let Some((found, text)) = found else { continue };
             let Some(said) = syntax::names_and_values(&text, &path) else { continue };
             read = true;
             for (inner, value) in said {
@@ -69,19 +74,26 @@ pub(super) fn usual(
     Some(Doubt { name: "configuration".to_string(), value: path.as_str().into(), why })
 }
 
-/// The configurations that programs of a script are given as a word of their own (`axolotl train x.yml`), beside it:
-/// the file of each and its text, which the script may have written itself. Options behind one lie over what it says.
-pub fn launched(text: &str, word: &str) -> Vec<(String, String)> {
+/// The configurations that programs of a script are given (`axolotl train x.yml`), beside it: the file of each and its
+/// text, which the script may have written itself. Options behind one lie over what it says; one that is not `alone`
+/// may be the value of an option.
+pub(super) fn launched(text: &str, word: &str, alone: bool) -> Vec<(String, String)> {
     let typed = Invocation::of(word);
     let folder = Path::new(&typed.file).parent().unwrap_or(Path::new("")).to_path_buf();
     let (programs, written) = syntax::shell::run(text, &typed).unwrap_or_default();
     let configuration = |words: &Vec<String>| {
-        let at = words.iter().rposition(|word| is_configuration(word))?;
-        let own = written.get(&words[at]).map(|text| (word.to_string(), text.clone()));
+        let own = |path: &String| jobs::written(&written, path).cloned();
+        let at = words.iter().rposition(|word| is_configuration(word) || own(word).is_some())?;
+        let before = at.checked_sub(1).filter(|at| !alone || !words[*at].starts_with('-'))?;
+        let own = own(&words[at]).map(|text| (word.to_string(), text));
         let beside =
             || files::beside(&folder, &words[at]).map(|(path, text)| (path.display().to_string(), text));
         let (path, text) = own.or_else(beside)?;
-        Some((path, over(text, &words[at + 1..])?))
+        // The launcher's own configuration says how weights are cut.
+        let launch = words[..=before].windows(2).find(|pair| pair[0] == "--config_file");
+        let launch = launch.map(|pair| format!("--config_file={}", pair[1]));
+        let options: Vec<String> = launch.into_iter().chain(words[at + 1..].iter().cloned()).collect();
+        Some((path, over(text, &options)?))
     };
     programs.iter().filter_map(configuration).collect()
 }

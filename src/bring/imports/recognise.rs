@@ -122,58 +122,62 @@ pub struct ForeignSoftware {
     pub way_out: String,
 }
 
+/// The software whose names a text has that is not of its form: a template whose values are names still.
+pub fn resembles(text: &str) -> Option<&'static str> {
+    let names = ArgumentNames::of(&[Syntax::Yaml], text)?;
+    let table = FormatTable::all().values().max_by_key(|table| table.score(&names))?;
+    (table.score(&names) > 0).then_some(table.words.as_str())
+}
+
 /// The software without a table whose file a text is.
-fn foreign(text: &str) -> Option<FileKind> {
-    static ALL: LazyLock<Vec<ForeignSoftware>> = LazyLock::new(|| {
-        let text = catalog::file("workloads/imports/foreign.json").unwrap_or_default();
-        stepsim_located::shipped::<BTreeMap<String, Vec<ForeignSoftware>>>(text)
-            .unwrap_or_default()
-            .remove("software")
-            .unwrap_or_default()
-    });
-    use Syntax::{Calls, Json, Python, Shell, Toml, Yaml};
-    let all = [Calls, Python, Shell, Toml, Yaml, Json];
-    let names: Vec<ArgumentNames> =
-        all.iter().filter_map(|syntax| ArgumentNames::of(&[*syntax], text)).collect();
+fn foreign(names: &[(Syntax, ArgumentNames)]) -> Option<FileKind> {
+    static ALL: LazyLock<BTreeMap<String, Vec<ForeignSoftware>>> =
+        LazyLock::new(|| catalog::table("workloads/imports/foreign.json"));
     let score = |software: &ForeignSoftware| {
-        let has = |mark: &&String| names.iter().any(|names| names.get(mark).is_some());
+        let has = |mark: &&String| names.iter().any(|(_, names)| names.get(mark).is_some());
         let score = software.marks.iter().filter(has).count();
         if score < software.least { 0 } else { score }
     };
-    let found = ALL.iter().filter(|software| score(software) > 0).max_by_key(|software| score(software))?;
-    Some(FileKind::Foreign(found))
+    let found = ALL.values().flatten().max_by_key(|software| score(software))?;
+    (score(found) > 0).then_some(FileKind::Foreign(found))
 }
 
 /// The software most of whose marks the names of a text fit; one whose arguments another takes up gives way to that.
 fn arguments(text: &str) -> Option<FileKind> {
-    if let Some(foreign) = foreign(text) {
+    use Syntax::{Calls, Json, Python, Shell, Toml, Yaml};
+    let named = |syntax| Some((syntax, ArgumentNames::of(&[syntax], text)?));
+    let all: Vec<(Syntax, ArgumentNames)> =
+        [Calls, Python, Shell, Toml, Yaml, Json].into_iter().filter_map(named).collect();
+    if let Some(foreign) = foreign(&all) {
         return Some(foreign);
     }
-    let mut read: Vec<(Option<Syntax>, Option<ArgumentNames>)> = Vec::new();
-    let mut scored: Vec<(&'static str, &FormatTable, (bool, usize))> = Vec::new();
-    for (format, table) in FormatTable::all() {
-        let syntax = suiting(&table.syntax, text);
-        if !read.iter().any(|(known, _)| *known == syntax) {
-            read.push((syntax, ArgumentNames::of(&table.syntax, text)));
-        }
-        let names = read.iter().find(|(known, _)| *known == syntax).and_then(|(_, names)| names.as_ref());
-        let score = names.map_or(0, |names| table.score(names));
-        if score > 0 {
-            let trains = names.is_some_and(|names| table.is_training(names));
-            scored.push((*format, table, (trains, score)));
-        }
-    }
+    let score = |(format, table): (&&'static str, &'static FormatTable)| {
+        let syntax = suiting(&table.syntax, text)?;
+        let (_, names) = all.iter().find(|(known, _)| *known == syntax)?;
+        let score = table.score(names);
+        (score > 0).then(|| (*format, table, (table.is_training(names), score)))
+    };
+    let mut scored: Vec<_> = FormatTable::all().iter().filter_map(score).collect();
     // A file that trains for one is not another's that would train nothing.
     if scored.iter().any(|(.., (trains, _))| *trains) {
         scored.retain(|(.., (trains, _))| *trains);
     }
-    let gives_way = |format: &str| {
-        scored
-            .iter()
-            .any(|(_, table, _)| table.bases.iter().chain(&table.before).any(|other| other == format))
+    let gives_way = |format| {
+        let mut others = scored.iter().flat_map(|(_, table, _)| table.bases.iter().chain(&table.before));
+        others.any(|other| other == format)
     };
     let whole = scored.iter().filter(|(format, ..)| !gives_way(format));
     whole.max_by_key(|(.., score)| *score).map(|(format, ..)| FileKind::Arguments(format))
+}
+
+/// The software of the programs that a script runs, as it is typed, where its own words tell none: of another
+/// script, mostly.
+pub fn recognise_run(text: &str, word: &str) -> Option<&'static str> {
+    let run = ArgumentNames::lines_of_run(text, &Invocation::of(word))?;
+    match arguments(&run)? {
+        FileKind::Arguments(format) => Some(format),
+        _ => None,
+    }
 }
 
 /// The names of a text's arguments.
@@ -191,10 +195,13 @@ impl ArgumentNames {
     }
     /// Those of the programs that a script of a shell runs, as it is typed; `None` for another text.
     pub fn of_run(text: &str, typed: &Invocation) -> Option<ArgumentNames> {
+        ArgumentNames::of(&[Syntax::Shell], &ArgumentNames::lines_of_run(text, typed)?)
+    }
+    fn lines_of_run(text: &str, typed: &Invocation) -> Option<String> {
         suiting(&[Syntax::Shell], text)?;
         let programs = shell::programs(text, typed).ok().filter(|programs| !programs.is_empty())?;
         let words = programs.into_iter().flatten().collect::<Vec<String>>().join(" ");
-        ArgumentNames::of(&[Syntax::Shell], &format!("#!/bin/sh\n{words}"))
+        Some(format!("#!/bin/sh\n{words}"))
     }
     /// The name that a mark means, the first where it is a pattern.
     pub fn get(&self, mark: &str) -> Option<&str> {

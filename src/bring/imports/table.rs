@@ -224,7 +224,8 @@ impl FormatTable {
         static TABLES: LazyLock<BTreeMap<&str, FormatTable>> = LazyLock::new(|| {
             let tables =
                 catalog::folder("workloads/imports/").filter(|(_, text)| text.contains("\"syntax\":"));
-            tables.filter_map(|(name, _)| Some((name, FormatTable::load(name).ok()?))).collect()
+            let load = |name| FormatTable::load(name).unwrap_or_else(|e| panic!("{e}"));
+            tables.map(|(name, _)| (name, load(name))).collect()
         });
         &TABLES
     }

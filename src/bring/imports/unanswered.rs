@@ -46,7 +46,10 @@ pub(super) fn unanswered(
     file: &str,
 ) -> Result<Vec<Argument>, SpecError> {
     let hangs_on = |open: &&Open| open.arguments.iter().any(|name| hangs(table, name, beside));
-    let unread = |name: &String| table.rule(name).is_none() && !Vocabulary::shipped().is_harmless(name);
+    let unread = |name: &String| match table.rule(name) {
+        Some(rule) => rule.of_file && beside.more.is_empty(),
+        None => !Vocabulary::shipped().is_harmless(name),
+    };
     let (variables, mut machine): (Vec<&Open>, Vec<&Open>) =
         open.iter().filter(hangs_on).partition(|open| open.is_variable && !file.ends_with(".py"));
     machine.extend(open.iter().filter(|open| !hangs_on(open) && open.arguments.iter().any(unread)));

@@ -32,7 +32,7 @@ pub fn told_by(text: &str, word: &str) -> Option<String> {
 /// none of these.
 fn programs_of(text: &str, word: &str) -> Vec<Vec<String>> {
     let all = syntax::shell::programs(text, &Invocation::of(word)).unwrap_or_default();
-    let says = |words: Vec<String>| words.into_iter().filter(|word| !word.contains('\u{2}')).collect();
+    let says = |words: Vec<String>| words.iter().filter_map(|word| syntax::shell::known(word)).collect();
     let all: Vec<Vec<String>> =
         all.into_iter().map(says).filter(|words: &Vec<String>| !words.is_empty()).collect();
     let starts = |words: &&Vec<String>| {

@@ -34,10 +34,8 @@ pub struct Vocabulary {
 impl Vocabulary {
     /// The shipped one.
     pub fn shipped() -> &'static Vocabulary {
-        static SHIPPED: LazyLock<Vocabulary> = LazyLock::new(|| {
-            let text = catalog::file("workloads/imports/words.json").unwrap_or_default();
-            stepsim_located::shipped(text).unwrap_or_default()
-        });
+        static SHIPPED: LazyLock<Vocabulary> =
+            LazyLock::new(|| catalog::table("workloads/imports/words.json"));
         &SHIPPED
     }
     /// True if an argument lies outside of a step, by its whole name or its last part.

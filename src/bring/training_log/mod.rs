@@ -68,14 +68,6 @@ struct LogFormat {
     figures: Vec<(FigurePattern, SpeedUnit)>,
 }
 
-/// The figures of one pattern in a log.
-struct Series {
-    software: String,
-    unit: SpeedUnit,
-    lines: usize,
-    steady: Steady,
-}
-
 impl Log {
     /// Reads a log; `None` where no line has a figure of a step.
     ///
@@ -85,17 +77,14 @@ impl Log {
         let table: LogTable = stepsim_located::shipped(catalog::file(FILE).unwrap_or_default())
             .map_err(|e| SpecError::file(FILE, e.to_string()))?;
         let lines = plain_lines(text);
-        let mut all: Vec<Series> =
-            table.software.iter().filter_map(|format| series(format, &lines)).collect();
+        let mut all: Vec<Log> = table.software.iter().filter_map(|format| log(format, &lines)).collect();
         // Equal counts keep the order of the table.
-        all.sort_by_key(|series| std::cmp::Reverse(series.lines));
+        all.sort_by_key(|log| std::cmp::Reverse(log.lines));
         for other in all.iter().skip(1) {
             contradict(&all[0], other)?;
         }
-        let Some(best) = all.into_iter().next() else { return Ok(None) };
         let facts = LogFacts::read(&table.facts, &lines);
-        let Series { software, unit, lines, steady } = best;
-        Ok(Some(Log { software, lines, unit, steady, facts }))
+        Ok(all.into_iter().next().map(|best| Log { facts, ..best }))
     }
 
     /// Times of steps that something else than a log says, in seconds; `None` where there are none.
@@ -108,10 +97,7 @@ impl Log {
 
     /// The steady step, with its unit.
     pub fn speed(&self) -> RunSpeed {
-        let value = match self.unit.is_rate() {
-            true => 1.0 / self.steady.median,
-            false => self.steady.median,
-        };
+        let value = if self.unit.is_rate() { 1.0 / self.steady.median } else { self.steady.median };
         RunSpeed { unit: self.unit, value }
     }
 
@@ -130,20 +116,22 @@ impl Log {
 
     /// The log in words, in seconds where its unit says them, else in steps of its own median.
     pub fn plain_words(&self) -> String {
-        let scale = self.speed().plain_seconds().unwrap_or(1.0) / self.steady.median;
-        format!("{}, {} lines: {}", self.software, self.lines, self.steady.words(scale))
+        self.told(self.speed().plain_seconds().unwrap_or(1.0))
     }
 
     /// The log in words: the steady step, and what else happened.
     pub fn words(&self, work: &StepWork) -> String {
-        let seconds = self.seconds(work);
-        let scale = seconds / self.steady.median;
-        format!("{}, {} lines: {}", self.software, self.lines, self.steady.words(scale))
+        self.told(self.seconds(work))
+    }
+
+    fn told(&self, step: f64) -> String {
+        let steady = self.steady.words(step / self.steady.median);
+        format!("{}, {} lines: {steady}", self.software, self.lines)
     }
 }
 
-/// The best figures of a software in a log; `None` where it has none.
-fn series(format: &LogFormat, lines: &[String]) -> Option<Series> {
+/// The best figures of a software in a log, without facts; `None` where it has none.
+fn log(format: &LogFormat, lines: &[String]) -> Option<Log> {
     let found = |pattern: &FigurePattern| figures(lines, pattern, &format.step);
     let all: Vec<_> = format
         .figures
@@ -154,29 +142,20 @@ fn series(format: &LogFormat, lines: &[String]) -> Option<Series> {
     let most = all.iter().map(|(_, values)| values.len()).max()?;
     // The best unit that most lines have: a summary at the end does not hide a figure of every line.
     let (unit, points) = all.into_iter().find(|(_, values)| 2 * values.len() >= most)?;
-    let lines = points.len();
-    let steps = unit.steps(points);
-    let steady = Steady::of(&steps)?;
-    Some(Series { software: format.name.clone(), unit, lines, steady })
+    let (software, lines, facts) = (format.name.clone(), points.len(), LogFacts::default());
+    Some(Log { software, lines, unit, steady: Steady::of(&unit.steps(points))?, facts })
 }
 
 /// Refuses a log in which as many lines of another software tell another step.
-fn contradict(best: &Series, other: &Series) -> Result<(), SpecError> {
-    let (Some(a), Some(b)) = (best.plain_seconds(), other.plain_seconds()) else { return Ok(()) };
+fn contradict(best: &Log, other: &Log) -> Result<(), SpecError> {
+    let (Some(a), Some(b)) = (best.speed().plain_seconds(), other.speed().plain_seconds()) else {
+        return Ok(());
+    };
     let many = other.lines >= 3 && 4 * other.lines >= best.lines;
     if !many || (a / b).ln().abs() < ONE_RUN.ln() {
         return Ok(());
     }
-    let told =
-        |series: &Series, s: f64| format!("{} lines of {} ({s:.3} s a step)", series.lines, series.software);
+    let told = |log: &Log, s: f64| format!("{} lines of {} ({s:.3} s a step)", log.lines, log.software);
     let problem = format!("has {} and {}", told(best, a), told(other, b));
     Err(SpecError::file("the log", problem).hint("give the lines of one run alone"))
-}
-
-impl Series {
-    /// Seconds of the steady step, where they need nothing else.
-    fn plain_seconds(&self) -> Option<f64> {
-        let value = if self.unit.is_rate() { 1.0 / self.steady.median } else { self.steady.median };
-        RunSpeed { unit: self.unit, value }.plain_seconds()
-    }
 }

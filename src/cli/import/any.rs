@@ -54,7 +54,8 @@ pub(super) fn command(args: &Args) -> Result<ImportSource, Failure> {
     let Some(kind) = recognise(&inputs::bytes(Path::new(path))?) else {
         let mut known: Vec<&str> = FormatTable::all().values().map(|table| table.words.as_str()).collect();
         known.extend(["a Hugging Face config.json", "a profile of PyTorch", "an output of nccl-tests"]);
-        return Err(SpecError::file(first, "is of no known kind").allowed(known.join("; ")).into());
+        let error = SpecError::file(first, "is of no known kind").allowed(known.join("; "));
+        return Err(error.hint(stepsim_bring::FOREIGN).into());
     };
     let Some(name) = kind.import() else {
         let next = if kind == FileKind::Machine { "inspect -t" } else { "plan" };

@@ -216,11 +216,13 @@ fn machine_that_does(plan: &RunPlan) -> Option<String> {
     let experts = number("/parallelism/expert").checked_mul(number("/parallelism/expert_tensor"))?;
     let stages = number("/parallelism/pipeline/size");
     let (sequences, micro_batch) = (number("/batch/global"), number("/batch/micro_batch"));
+    let group = number("/parallelism/sharding/group");
     let does = |data: &u64| {
         let ranks = data.saturating_mul(stage);
         let devices = ranks.saturating_mul(stages);
         let whole_nodes = devices <= NODE || devices.is_multiple_of(NODE);
         whole_nodes
+            && data.is_multiple_of(group)
             && ranks.is_multiple_of(experts)
             && sequences.is_multiple_of(data.saturating_mul(micro_batch))
     };

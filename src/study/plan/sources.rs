@@ -9,8 +9,8 @@ use super::run_plan::{LayoutSource, RunPlan};
 use stepsim_bring::describe::{ValueClass, ValueOrigin, model_named, of_another_size};
 use stepsim_bring::hugging_face::model_of;
 use stepsim_bring::imports::{
-    Beside, Counts, FileKind, FormatTable, Invocation, absent, goes_with, launched, machine_of,
-    open_programs, recognise, software_of, told_by, unpacked,
+    Beside, Counts, FileKind, FormatTable, Invocation, absent, configuration, goes_with, machine_of,
+    open_programs, recognise, recognise_run, resembles, software_of, told_by, unpacked,
 };
 use stepsim_bring::{FOREIGN, USUAL_BATCH, import, import_model};
 use stepsim_core::ids::DeviceId;
@@ -87,7 +87,10 @@ impl Request {
             Some(FileKind::Model | FileKind::HuggingFace) => {
                 parts.model = Some((word.to_string(), model_of(read_of_others(word, &text)?, word)?));
             }
-            Some(FileKind::Arguments(format)) => parts.arguments.push((format, word.to_string(), text)),
+            Some(FileKind::Arguments(format)) => {
+                let given = configuration(&text, word, Some(format));
+                parts.arguments.push(given.unwrap_or((format, word.to_string(), text)));
+            }
             Some(kind @ FileKind::Foreign(software)) => {
                 let problem = format!("is {}, which is not read here", kind.words());
                 return Err(SpecError::file(word, problem).hint(software.way_out.as_str()));
@@ -102,12 +105,8 @@ impl Request {
                 );
             }
             None => {
-                let known = launched(&text, word).into_iter().find_map(|(file, text)| {
-                    match recognise(text.as_bytes()) {
-                        Some(FileKind::Arguments(format)) => Some((format, file, text)),
-                        _ => None,
-                    }
-                });
+                let run = || Some((recognise_run(&text, word)?, word.to_string(), text.clone()));
+                let known = configuration(&text, word, None).or_else(run);
                 parts.arguments.push(known.ok_or_else(|| nothing_known(word, &text))?);
             }
         }
@@ -217,6 +216,9 @@ impl Request {
 
     /// The remedy where a file says too little.
     fn beside_it(&self, error: SpecError, file: &str) -> SpecError {
+        if error.hint.is_empty() {
+            return error.hint(FOREIGN);
+        }
         if !error.hint.starts_with("give --model") {
             return error;
         }
@@ -284,12 +286,8 @@ fn of_line(word: &str, line: String, parts: &mut RunParts) -> Result<(), SpecErr
             beside.push((format, part.to_owned(), text));
         }
     }
-    let known = |(file, text): (String, String)| match recognise(text.as_bytes()) {
-        Some(FileKind::Arguments(format)) => Some((format, file, text)),
-        _ => None,
-    };
     let Some(FileKind::Arguments(own)) = recognise(line.as_bytes()) else {
-        if let Some(known) = launched(&line, "").into_iter().find_map(known) {
+        if let Some(known) = configuration(&line, "", None) {
             parts.arguments.push(known);
             return Ok(());
         }
@@ -319,7 +317,11 @@ fn is_method(word: &str) -> bool {
 fn nothing_known(word: &str, text: &str) -> SpecError {
     let known: Vec<&str> = FormatTable::all().values().map(|table| table.words.as_str()).collect();
     let holds = told_by(text, word).map_or_else(String::new, |words| format!(" (it {words})"));
-    let error = SpecError::file(word, format!("is of no known kind{holds}"))
+    let kind = resembles(text).map_or_else(
+        || format!("is of no known kind, its software is unknown{holds}"),
+        |software| format!("has names of {software}, and not its form: fill in what stands for values"),
+    );
+    let error = SpecError::file(word, kind)
         .allowed(format!("a model (config.json), a workload, {}", known.join(", ")));
     if let Some(variable) = open_programs(text, word).first() {
         let problem = format!("hangs on what nothing sets: {variable} (the program that it starts)");

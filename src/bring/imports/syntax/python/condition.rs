@@ -6,19 +6,12 @@ use super::tokens::PythonToken;
 
 /// True if a condition holds; `None` if unknown. `known` tells the value of an expression.
 pub fn holds(tokens: &[PythonToken], known: &impl Fn(&[PythonToken]) -> Option<Value>) -> Option<bool> {
-    if let Some((left, right)) = cut(tokens, &["or"]) {
-        return match (holds(left, known), holds(right, known)) {
-            (Some(true), _) | (_, Some(true)) => Some(true),
-            (Some(false), Some(false)) => Some(false),
-            _ => None,
-        };
-    }
-    if let Some((left, right)) = cut(tokens, &["and"]) {
-        return match (holds(left, known), holds(right, known)) {
-            (Some(false), _) | (_, Some(false)) => Some(false),
-            (Some(true), Some(true)) => Some(true),
-            _ => None,
-        };
+    for (word, decides) in [("or", true), ("and", false)] {
+        if let Some((left, right)) = cut(tokens, &[word]) {
+            let both = [holds(left, known), holds(right, known)];
+            let other = both.iter().all(Option::is_some).then_some(!decides);
+            return if both.contains(&Some(decides)) { Some(decides) } else { other };
+        }
     }
     if let [PythonToken::Name(not), rest @ ..] = tokens
         && not == "not"

@@ -45,13 +45,19 @@ pub(super) fn says_something(text: &str) -> bool {
 
 /// The part behind the last slash of a path whose folder is open: the name of a model, mostly.
 pub(super) fn below_open(text: &str) -> Option<&str> {
-    let (_, name) = text.rsplit_once('/')?;
-    let has = |kind: fn(char) -> bool| name.contains(kind);
-    let is_name = says_something(name)
-        && !name.contains(['$', ' ', OPEN[1]])
-        && has(char::is_alphabetic)
-        && has(|c| c.is_ascii_digit());
+    let name = below(text)?;
+    let is_name = name.contains(char::is_alphabetic) && name.contains(|c: char| c.is_ascii_digit());
     (is_name && is_known(text)).then_some(name)
+}
+
+/// The known part of a word: all of it, or the part behind the last slash where its folder is open.
+pub(in crate::imports) fn known(word: &str) -> Option<String> {
+    if says_something(word) { Some(word.to_owned()) } else { below(word).map(str::to_owned) }
+}
+
+fn below(text: &str) -> Option<&str> {
+    let (_, name) = text.rsplit_once('/')?;
+    (says_something(name) && !name.contains(['$', ' ', OPEN[1]])).then_some(name)
 }
 
 /// The variable that a text is, where it is one that nothing sets.

@@ -28,6 +28,7 @@ use player::Player;
 use stepsim_spec::{SpecError, json};
 
 pub use super::super::invocation::Counts;
+pub(in crate::imports) use marks::known;
 
 /// The names in a script's variables beside its arguments: a model, a checkpoint, a tokenizer.
 const BESIDE: &str = "script.names";

@@ -23,6 +23,7 @@ use super::stubs;
 use super::sum;
 use crate::imports::files;
 use crate::imports::invocation::{Counts, is_launcher};
+use crate::imports::jobs;
 
 /// The values of a variable with their keys.
 pub(super) type Values = Vec<(String, String)>;
@@ -96,6 +97,10 @@ pub(super) struct Player {
 /// Variables of the surroundings that change how programs run.
 const WATCHED: [&str; 2] = ["CUDA_LAUNCH_BLOCKING", "CUDA_DEVICE_MAX_CONNECTIONS"];
 
+/// Variables in which a cluster gives each node or process its number: the first one is played.
+const FIRST: [&str; 6] =
+    ["NODE_RANK", "PET_NODE_RANK", "MACHINE_RANK", "RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID"];
+
 impl Player {
     /// A shell for a file with variables of its surroundings, and what stands behind the script's name.
     pub fn new(
@@ -108,7 +113,7 @@ impl Player {
         let mut player = Player { line: line.to_vec(), folder, counts, ..Player::default() };
         let place = player.folder.display().to_string();
         let own = [("0", file), ("BASH_SOURCE", file), ("PWD", if place.is_empty() { "." } else { &place })];
-        for (name, value) in own {
+        for (name, value) in own.into_iter().chain(FIRST.map(|name| (name, "0"))) {
             player.put(name, value.to_string());
         }
         for (name, value) in environment {
@@ -626,7 +631,7 @@ impl Player {
 
     /// The text of a file that the script wrote or that stands beside it.
     fn file(&mut self, path: &str) -> Option<String> {
-        if let Some(text) = self.files.get(path) {
+        if let Some(text) = jobs::written(&self.files, path) {
             return Some(text.clone());
         }
         let path = without_marks(path);
