@@ -9,7 +9,7 @@ use std::fmt;
 
 use super::{
     ComputeFidelity, ContextKind, DispatcherKind, ExpertBalance, ModuleParallelism, ModuleUseSpec, Placement,
-    TrainedPart, WorkloadSpec,
+    WorkloadSpec,
 };
 use crate::json::within;
 use crate::model::ModelSpec;
@@ -269,11 +269,7 @@ const RULES: [InertRule; 43] = [
         |s| s.w.module_devices().is_none(),
         "the module has devices of its own",
     ),
-    (
-        &["modules.*.recompute"],
-        |s| s.w.modules.values().any(|usage| usage.trained == TrainedPart::All),
-        "the encoder runs forward alone",
-    ),
+    (&["modules.*.recompute"], |s| s.w.trains_modules(), "the encoder runs forward alone"),
     (&["noise.slow_links"], |s| s.w.noise.slow_links.iter().any(|l| l.slowness > 1.0), "no link is slower"),
 ];
 
