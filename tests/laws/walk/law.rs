@@ -20,7 +20,7 @@ use crate::fabrics::check_messages;
 /// Ops up to which a step is played, and up to which it is played unfolded.
 const OPS: u64 = 300_000;
 /// Passes of layers up to which a step is planned whose ranks all differ.
-const PASSES: u64 = 500_000;
+const PASSES: u64 = 200_000;
 const ROUNDING: f64 = 1e-6;
 /// Of fused attention's backward pass all but the scores made once more is counted: four products of five.
 const COUNTED: f64 = 0.8;
