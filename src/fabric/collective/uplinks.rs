@@ -86,7 +86,10 @@ impl Probe<'_> {
             let members = part.len() * per_node;
             let from = part.start * per_node;
             let to = |i: usize| devices[(i + members) % devices.len()];
-            let across = self.both_ways((from..from + members).map(|i| (devices[i], to(i))))?;
+            // Of a part that is more than half, as many cross the border as there are beyond it.
+            let crossing = members.min(devices.len() - members);
+            let mut across = self.both_ways((from..from + crossing).map(|i| (devices[i], to(i))))?;
+            across.rate = across.rate * crossing as u64 / members as u64;
             if across.rate < least.map_or(within.rate, |l| l.across.rate) {
                 least = Some(Uplinks { members: members as u32, within, across });
             }

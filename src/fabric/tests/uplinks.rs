@@ -114,6 +114,12 @@ fn no_collective_is_faster_than_its_longest_message() {
             "h100-superpod",
             "nodes=2 node.nics.shared_by=2 node.scale_up.switch.link.bandwidth_GBps_per_direction=0.5",
         ),
+        // One leaf is not full.
+        (
+            "h100-superpod",
+            "nodes=4 fabric.clos.tiers=[{\"name\":\"leaf\",\"latency_us\":0.5,\"serves\":3,\"oversubscription\":8},\
+             {\"name\":\"spine\",\"latency_us\":0.5}]",
+        ),
         // Links within a node that are slower than those between nodes, with less latency.
         ("mi300x-8", "nodes=4 node.nics.bundle=4 fabric.clos.rails=false"),
         // Messages meet on the links between switches, one for each two.
