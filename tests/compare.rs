@@ -52,6 +52,30 @@ fn the_form_errs_little_in_what_it_claims() {
 /// Three classes add up exactly, and an effect of a step without any is none: with links that nothing shares, no
 /// interference, no noise, all that is left is the form's own error.
 #[test]
+fn gradients_that_come_back_for_each_micro_batch_are_not_claimed() {
+    let found = |reuse: bool| {
+        let reuse = format!("offload.reuse_across_micro_batches={reuse}");
+        let sets = [
+            "topology=8xh100",
+            "topology.node.devices=1",
+            "topology.device.hbm.GB=4096",
+            "parallelism.data=1",
+            "batch.global=16",
+            r#"offload.gradients=[{"tier":"host","fraction":1}]"#,
+            &reuse,
+        ];
+        let inputs = Inputs::load("gpt2-8", None, &sets.map(String::from)).unwrap_or_else(|e| panic!("{e}"));
+        compare(&inputs, &mut |_| {}).unwrap_or_else(|e| panic!("{e}")).0
+    };
+    let (shared, apart) = (found(true), found(false));
+    assert!(shared.own_error.fraction.abs() < 0.02, "{}", shared.own_error.fraction);
+    assert!(shared.not_claimed.is_empty(), "{:?}", shared.not_claimed);
+    // A form that has a term for them claims them.
+    assert!(apart.own_error.fraction > 0.2, "{}", apart.own_error.fraction);
+    assert_eq!(apart.not_claimed, ["gradients that come back from a tier for each micro-batch"]);
+}
+
+#[test]
 fn classes_add_up() {
     let sets = ["fidelity.interference=false", "fidelity.collectives=formula"].map(String::from);
     for sets in [&[][..], &sets] {

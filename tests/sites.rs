@@ -48,6 +48,8 @@ fn group(levels: &[Value], joined: bool) -> Geometry {
         inter: NeighbourLink { latency: wide.latency, rate: within.rate.min(wide.rate) },
         alone: wide,
         uplinks: None,
+        other_rails: None,
+        pairs: None,
         sites: Some(SiteLinks { count: n[2], within, across, all }),
         fabric: DomainWiring::Switch { reduces: true },
     }
@@ -140,6 +142,8 @@ fn chunked_all_reduces_over_sites_have_the_golden_times() {
                     inter: link(&levels[1], f64::from(n)),
                     alone: link(&levels[1], 1.0),
                     uplinks: None,
+                    other_rails: None,
+                    pairs: None,
                     sites: None,
                     fabric: DomainWiring::Switch { reduces: true },
                 }

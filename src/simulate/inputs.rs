@@ -17,7 +17,7 @@ use stepsim_read::analysis::reading::Reading;
 use stepsim_core::units::FlopRate;
 use stepsim_fabric::topology::{Layout, Machine};
 use stepsim_read::analysis::head::Inert;
-use stepsim_spec::workload::{CollectiveFidelity, ModelRef, NoEffect};
+use stepsim_spec::workload::{CollectiveFidelity, Dtype, ModelRef, NoEffect};
 use stepsim_spec::{
     Attachment, Device, Disk, Files, LoadedSpec, ModelSpec, SpecError, Topology, WorkloadSpec, blame_setting,
     content_hash, from_text, from_value, load, load_from,
@@ -280,19 +280,23 @@ impl Inputs {
     }
 
     /// Dense peak of a device for the products of this workload, in the format in which it computes; with products in
-    /// a narrower format, all FLOPs over the time that they take at the peaks of their formats; of several classes of
+    /// narrower formats, all FLOPs over the time that they take at the peaks of their formats; of several classes of
     /// devices, the mean.
     pub fn peak(&self) -> FlopRate {
-        self.peak_with(NarrowFlops::of(&self.workload.value, &self.model))
+        self.peak_with(&self.narrow_flops())
     }
-    fn peak_with(&self, narrow: Option<NarrowFlops>) -> FlopRate {
+    fn narrow_flops(&self) -> NarrowFlops {
+        NarrowFlops::of(&self.workload.value, &self.model, u64::from(self.ranks))
+    }
+    fn peak_with(&self, narrow: &NarrowFlops) -> FlopRate {
         let (machine, compute) = (&self.machine, self.workload.value.precision.compute);
         let of = |device: &Device| {
             let wide = device.peak(compute)?.0;
-            match narrow.and_then(|n| Some((n.part, device.peak(n.format)?.0))) {
-                Some((part, peak)) => Some(1.0 / ((1.0 - part) / wide + part / peak)),
-                None => Some(wide),
-            }
+            // How much less time a part takes than at the wide peak.
+            let saved = |(format, part): &(Dtype, f64)| {
+                device.peak(*format).map_or(0.0, |narrow| part * (1.0 - wide / narrow.0))
+            };
+            Some(wide / (1.0 - narrow.0.iter().map(saved).sum::<f64>()))
         };
         let peaks: Vec<f64> =
             (0..machine.devices()).filter_map(|d| of(machine.device(DeviceId(d)))).collect();
@@ -303,20 +307,18 @@ impl Inputs {
     pub fn peak_convention(&self, model: FlopRate) -> String {
         let device = self.machine.device(DeviceId(0));
         let compute = self.workload.value.precision.compute;
-        let narrow = NarrowFlops::of(&self.workload.value, &self.model);
-        let (peak, wide) = (self.peak_with(narrow), self.peak_with(None));
+        let narrow = self.narrow_flops();
+        let (peak, wide) = (self.peak_with(&narrow), self.peak_with(&NarrowFlops::default()));
         let alike = device.peak(compute) == Some(wide);
         let of = if alike { device.name.as_str() } else { "mean of all devices" };
-        let tflops = peak.0 / 1e12;
-        match narrow {
-            None => format!("peak: {tflops:.1} TFLOP/s a device, dense {} ({of})", compute.name()),
-            Some(n) => format!(
-                "peak: {tflops:.1} TFLOP/s a device, dense ({of}): {:.1} % of the model's FLOPs run in {}, the rest in \
-                 {}; held against {} alone ({:.1}) mfu would be {:.1} %",
-                100.0 * n.part,
-                n.format.name(),
-                compute.name(),
-                compute.name(),
+        let (tflops, name) = (peak.0 / 1e12, compute.name());
+        let part = |(format, part): &(Dtype, f64)| format!("{:.1} % in {}", 100.0 * part, format.name());
+        match narrow.0.iter().map(part).collect::<Vec<_>>()[..] {
+            [] => format!("peak: {tflops:.1} TFLOP/s a device, dense {name} ({of})"),
+            ref parts => format!(
+                "peak: {tflops:.1} TFLOP/s a device, dense ({of}): of the model's FLOPs, attention as its mask leaves \
+                 it, run {}, the rest in {name}; held against {name} alone ({:.1}) mfu would be {:.1} %",
+                parts.join(", "),
                 wide.0 / 1e12,
                 100.0 * model.0 / wide.0,
             ),

@@ -65,7 +65,7 @@ impl StepWork {
             sequences: sequences as f64,
             tokens: sequences as f64 * workload.sequence(&inputs.model) as f64,
             devices,
-            flops: StepFlops::of_step(workload, &inputs.model, sequences).model / devices,
+            flops: StepFlops::of_step(workload, &inputs.model, sequences, None).model / devices,
             peak: inputs.peak().0,
         }
     }

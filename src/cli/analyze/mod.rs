@@ -154,7 +154,7 @@ pub(super) fn classes(file: Option<&Path>) -> Result<ClassTables, Failure> {
 fn at_peak(workload: &str, args: &Args) -> Result<(AtPeak, f64), Failure> {
     let inputs = Inputs::load(workload, args.topology.as_deref(), &args.set).map_err(Failure::input)?;
     let (step, machine) = (&inputs.workload.value, &inputs.machine);
-    let flops = StepFlops::of_step(step, &inputs.model, step.batch.global);
+    let flops = StepFlops::of_step(step, &inputs.model, step.batch.global, None);
     let rate = inputs.peak().0 * f64::from(machine.devices());
     let least = AtPeak { matrices_s: (flops.model - flops.mixing) / rate, mixing_s: flops.mixing / rate };
     Ok((least, flops.model_causal / rate))

@@ -24,13 +24,16 @@ pub(super) fn all_pairs_time(g: &Geometry, bytes: f64) -> f64 {
     if g.nodes <= 1 {
         return g.intra.time(1.0, fan_out(g) * bytes);
     }
+    if let Some(pairs) = g.pairs {
+        return pairs.time(1.0, bytes);
+    }
     // The network port carries all bytes that leave the node, the scale-up port also those that hop to their rail.
     let to = |members: f64, link: NeighbourLink| members * bytes / link.bandwidth();
     let border = g.across_border();
     let far = border.map_or(0.0, |(members, across)| to(members, across));
     let border = border.map_or(0.0, |(_, across)| across.alpha());
     let outside = to(f64::from(g.size - g.per_node.max(1)), g.near()).max(far);
-    let inside = g.node_pairs_s(if g.hops { f64::from(g.nodes) * bytes } else { bytes });
+    let inside = g.node_pairs_s(g.inside_of_pairs() * bytes);
     g.inter.alpha().max(g.alone.alpha()).max(g.intra.alpha()).max(border) + outside.max(inside)
 }
 

@@ -103,8 +103,6 @@ pub struct Uplinks {
     pub within: NeighbourLink,
     /// Between counterparts below two of them, while all members below one send: one member's share.
     pub across: NeighbourLink,
-    /// True if the way to another rail of a node below the same switches crosses them too (rails without PXN).
-    pub rails_cross: bool,
 }
 
 /// A group as an algorithm sees it.
@@ -133,6 +131,12 @@ pub struct Geometry {
     pub alone: NeighbourLink,
     /// The uplinks that limit what leaves a part of the group, where any do; none over several sites.
     pub uplinks: Option<Uplinks>,
+    /// To members on other rails of other nodes, while all members send there, where that is a longer way than along a
+    /// rail (without PXN); none over several sites.
+    pub other_rails: Option<NeighbourLink>,
+    /// The share of one message while each member sends to each other, where messages meet on links that are neither
+    /// ports nor uplinks (dragonflies).
+    pub pairs: Option<NeighbourLink>,
     /// The sites that the group lies on, where they are several with equally many members.
     pub sites: Option<SiteLinks>,
     /// Wiring among the members of a node; a torus has the axes of the box that the group covers.
@@ -155,6 +159,8 @@ impl Geometry {
             inter: class,
             alone: class,
             uplinks: None,
+            other_rails: None,
+            pairs: None,
             sites: None,
             fabric,
         }
@@ -219,8 +225,9 @@ impl Geometry {
         });
         let uplinks =
             self.uplinks.map(|u| Uplinks { within: change(u.within), across: change(u.across), ..u });
-        let [intra, one_way, inter, alone] = [self.intra, self.one_way, self.inter, self.alone].map(change);
-        Geometry { intra, one_way, inter, alone, uplinks, sites, ..self.clone() }
+        let [intra, one_way, inter, alone] = [self.intra, self.one_way, self.inter, self.alone].map(&change);
+        let [other_rails, pairs] = [self.other_rails, self.pairs].map(|class| class.map(&change));
+        Geometry { intra, one_way, inter, alone, uplinks, other_rails, pairs, sites, ..self.clone() }
     }
     /// From each member of a node to the next, round the node: of three and more on links of their own, each link
     /// carries one way.
@@ -255,13 +262,22 @@ impl Geometry {
     }
     /// The members that one of them reaches across the border of its part, and the way there.
     pub(super) fn across_border(&self) -> Option<(f64, NeighbourLink)> {
-        let (of, across) = self.border_of_pairs()?;
+        let whole = self.other_rails.map(|across| (self.size, across));
+        let (of, across) = self.border_of_pairs().or(whole)?;
         let beyond = f64::from(self.size - of);
-        let cross = self.sites.is_none() && self.uplinks.is_some_and(|uplinks| uplinks.rails_cross);
-        let on_rail = f64::from(self.per_node) / f64::from(self.ports.max(1));
         let beside = f64::from(of / self.per_node.max(1)) - 1.0;
-        let within = if cross { beside * (f64::from(self.per_node) - on_rail) } else { 0.0 };
+        let within = if self.other_rails.is_some() { beside * self.off_rail() } else { 0.0 };
         Some((beyond + within, across))
+    }
+    /// Members of a node that do not share a member's network port.
+    pub(super) fn off_rail(&self) -> f64 {
+        f64::from(self.per_node) - f64::from(self.per_node) / f64::from(self.ports.max(1))
+    }
+    /// Messages to each member of the own node, in terms of one to each, while each member sends to each other: those
+    /// for other rails of other nodes may hop to them first.
+    pub(super) fn inside_of_pairs(&self) -> f64 {
+        let peers = f64::from(self.per_node.saturating_sub(1).max(1));
+        1.0 + if self.hops { f64::from(self.nodes - 1) * self.off_rail() / peers } else { 0.0 }
     }
     /// Each member to its counterpart on the next node, round the nodes: of each part only one node sends across its
     /// border.
@@ -286,7 +302,8 @@ impl Geometry {
             return self.intra;
         }
         let rate = if self.per_node == 1 { self.inter.rate } else { self.inter.rate.min(self.intra.rate) };
-        NeighbourLink { latency: self.inter.latency, rate }
+        let off_rail = self.other_rails.unwrap_or(self.inter);
+        NeighbourLink { latency: self.inter.latency.max(off_rail.latency), rate: rate.min(off_rail.rate) }
     }
     /// Members that a message crosses nodes to reach, with `log2` rounded up.
     pub fn log2_ceil(&self) -> u32 {

@@ -1,7 +1,7 @@
 //! The machine as collectives see it.
 
 use super::geometry::{DomainWiring, EndDistance, TorusAxis};
-use crate::topology::{Machine, ScaleUpShape};
+use crate::topology::{Machine, ScaleOut, ScaleUpShape};
 use stepsim_core::ids::{DeviceId, ResourceId};
 use stepsim_core::units::{Bandwidth, Time};
 use stepsim_spec::topology::Join;
@@ -28,6 +28,10 @@ pub trait Network {
     }
     /// How the devices of one node (for a torus: of the pod) are wired.
     fn fabric(&self) -> DomainWiring;
+    /// True if messages of members without a common port or uplink may cross one link.
+    fn ways_meet(&self) -> bool {
+        false
+    }
     /// The line or ring that joins sites, if anything does.
     fn sites(&self) -> Option<TorusAxis> {
         None
@@ -75,6 +79,9 @@ impl Network for Machine {
             ),
             _ => DomainWiring::Graph,
         }
+    }
+    fn ways_meet(&self) -> bool {
+        matches!(Machine::fabric(self).scale_out, ScaleOut::Dragonfly { .. })
     }
     fn sites(&self) -> Option<TorusAxis> {
         let fabric = Machine::fabric(self);

@@ -63,13 +63,27 @@ pub(super) fn measure(
     let one_way = one_way.unwrap_or(intra);
     let mut inter = across.unwrap_or(intra);
     let of_site = site_size(net, &devices);
-    let hops = nodes > 1 && in_first > 1 && probe.hops(&devices, in_first)?;
-    let uplinks = match across {
-        Some(within) if per_node > 0 && of_site == n as usize => {
-            probe.uplinks(&devices, per_node as usize, within, hops)?
+    let ports = ports(net, &devices[..in_first]);
+    // Places to the next member with another network port.
+    let apart = in_first / ports.max(1) as usize;
+    let has_rails = nodes > 1 && apart < in_first;
+    let hops = has_rails && probe.hops(&devices, in_first, apart)?;
+    let (mut uplinks, mut other_rails) = (None, None);
+    if let Some(within) = across.filter(|_| per_node > 0 && of_site == n as usize) {
+        uplinks = probe.uplinks(&devices, per_node as usize, within)?;
+        if has_rails && !hops {
+            other_rails = probe.other_rails(&devices, per_node as usize, apart)?;
         }
-        _ => None,
-    };
+    }
+    let mut pairs = None;
+    if nodes > 1 && net.ways_meet() {
+        pairs = Some(probe.pairs(&devices)?);
+        if uplinks.is_none() {
+            // Some nodes may share links that the first does not.
+            let to = |i: usize| devices[(i + in_first) % devices.len()];
+            inter = probe.together((0..devices.len()).map(|i| (devices[i], to(i))))?;
+        }
+    }
     if let Some(uplinks) = &uplinks {
         inter.rate = inter.rate.min(uplinks.across.rate);
     }
@@ -99,7 +113,6 @@ pub(super) fn measure(
         DomainWiring::Torus(_) => DomainWiring::Graph,
         other => other.clone(),
     };
-    let ports = ports(net, &devices[..in_first]);
     let geometry = Geometry {
         size: n,
         nodes,
@@ -111,6 +124,8 @@ pub(super) fn measure(
         inter,
         alone,
         uplinks,
+        other_rails,
+        pairs,
         sites,
         fabric,
     };
@@ -206,6 +221,8 @@ fn measure_torus(
         inter: class,
         alone,
         uplinks: None,
+        other_rails: None,
+        pairs: None,
         sites: None,
         fabric: DomainWiring::Torus(covered),
     };

@@ -30,7 +30,7 @@ pub static ALGORITHMS: &[&dyn Algorithm] = &[
 /// The choice that a library has: all that the group can run. Where other rails are reached over the network the
 /// library has no PXN, and hops inside a node are for who asks for them.
 pub(super) fn offered(op: Op, g: &Geometry) -> impl Iterator<Item = &'static dyn Algorithm> {
-    let without_pxn = g.uplinks.is_some_and(|uplinks| uplinks.rails_cross);
+    let without_pxn = g.other_rails.is_some();
     let can = ALGORITHMS.iter().copied().filter(move |a| a.supports(op, g).is_ok());
     can.filter(move |a| !(without_pxn && a.name() == Rail.name()))
 }

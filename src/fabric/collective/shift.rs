@@ -5,7 +5,7 @@
 //!
 //! One step of ring attention (Liu, Zaharia and Abbeel 2023, arXiv 2310.01889): key–value blocks move on by one rank.
 
-use super::algorithm::Algorithm;
+use super::algorithm::{Algorithm, lag_over_bytes};
 use super::geometry::{DomainWiring, Geometry, NeighbourLink};
 use super::pattern::Pattern;
 use super::schedule::RoundGroup;
@@ -30,6 +30,10 @@ impl Algorithm for Shift {
             _ if g.per_node == 1 => time(g.alone),
             _ => time(g.alone).max(time(g.around())),
         }
+    }
+    /// The slower of two kinds of links need not be the one with the longer latency.
+    fn lag(&self, t: &Transfer, g: &Geometry, chunks: u32) -> Option<f64> {
+        Some(lag_over_bytes(self, t, g, chunks))
     }
     fn phases(&self, t: &Transfer, _g: &Geometry, _chunks: u32) -> Vec<RoundGroup> {
         vec![RoundGroup::new(Pattern::Shift(1), 1, t.bytes as f64)]

@@ -109,7 +109,30 @@ fn no_collective_is_faster_than_its_longest_message() {
         ("mi300x-8", "nodes=2 node.scale_up.full_mesh.link.bandwidth_GBps_per_direction=2"),
         ("tpu-v5p-64", "node.scale_up.torus.link.duplex=half"),
         ("dgx-a100", "nodes=2 node.scale_up.switch.link.bandwidth_GBps_per_direction=2"),
+        // Interfaces that two devices share: with PXN, messages for other interfaces alone hop inside the node.
+        (
+            "h100-superpod",
+            "nodes=2 node.nics.shared_by=2 node.scale_up.switch.link.bandwidth_GBps_per_direction=0.5",
+        ),
+        // One leaf is not full.
+        (
+            "h100-superpod",
+            "nodes=4 fabric.clos.tiers=[{\"name\":\"leaf\",\"latency_us\":0.5,\"serves\":3,\"oversubscription\":8},\
+             {\"name\":\"spine\",\"latency_us\":0.5}]",
+        ),
+        // Links within a node that are slower than those between nodes, with less latency.
+        ("mi300x-8", "nodes=4 node.nics.bundle=4 fabric.clos.rails=false"),
+        // Messages meet on the links between switches, one for each two.
+        ("frontier", "nodes=4 node.devices=2 fabric.dragonfly.nics_per_switch=2"),
+        ("frontier", "nodes=4 fabric.dragonfly.nics_per_switch=3"),
+        ("frontier", "nodes=6 fabric.dragonfly.nics_per_switch=3"),
+        ("frontier", "nodes=6 fabric.dragonfly.nics_per_switch=2 fabric.dragonfly.switches_per_group=4"),
         // Without PXN other rails of the node beside are reached over the spine, too.
+        (
+            "h100-superpod",
+            "nodes=4 node.nics.shared_by=2 fabric.clos.pxn=false fabric.clos.tiers=[{\"name\":\"leaf\",\
+             \"latency_us\":0.5,\"serves\":4,\"oversubscription\":8},{\"name\":\"spine\",\"latency_us\":0.5}]",
+        ),
         (
             "h100-superpod",
             "nodes=4 fabric.clos.pxn=false fabric.clos.tiers=[{\"name\":\"leaf\",\"latency_us\":0.5,\"serves\":2,\

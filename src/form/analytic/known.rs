@@ -240,7 +240,7 @@ impl ClosedFormCache {
         let priced = PricedLayers {
             layers: Layers::new(model, shard, workload, loads, cut),
             parameters: ParameterCount::of(model),
-            flops: StepFlops::of_step(workload, model, 1),
+            flops: StepFlops::of_step(workload, model, 1, None),
             times: Mutex::default(),
         };
         let key = LayersKey {

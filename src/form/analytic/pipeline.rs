@@ -65,10 +65,7 @@ impl StepForm<'_> {
         if self.parts.order.placement.has_sides() {
             return None;
         }
-        if matches!(
-            self.workload().expert.overlap,
-            ExpertOverlap::MicroBatches | ExpertOverlap::MicroBatchesFusedGradients
-        ) {
+        if self.workload().expert.overlap.pairs() {
             return None;
         }
         let turns = schedule.turns(&pipeline.shape(self.micro_batches))?;

@@ -54,6 +54,11 @@ const UNCLAIMED: &[Unclaimed] = &[
         let classes = step.workload.offload.classes();
         classes.iter().any(|(_, places)| places.iter().any(|place| !place.via.is_empty()))
     }),
+    ("gradients that come back from a tier for each micro-batch", |step| {
+        let offload = &step.workload.offload;
+        let several = step.workload.micro_batches(u64::from(step.inputs.machine.devices())) > 1;
+        several && !offload.reuse_across_micro_batches && offload.gradients.iter().any(|p| !p.on_device())
+    }),
     ("copies to tiers that ranks share", |step| {
         let away = step.workload.offload.classes().into_iter().flat_map(|(_, places)| places);
         step.inputs.machine.devices() > 1 && away.into_iter().any(|place| !place.on_device())

@@ -103,10 +103,7 @@ pub fn order(w: &WorkloadSpec, micro_batches: u32) -> Result<Order, PlanError> {
         ModelRef::Inline(model) => with_sides(order, w, model),
         _ => order,
     };
-    Ok(match w.expert.overlap {
-        ExpertOverlap::MicroBatches | ExpertOverlap::MicroBatchesFusedGradients => paired(order),
-        ExpertOverlap::None | ExpertOverlap::SharedExpert => order,
-    })
+    Ok(if w.expert.overlap.pairs() { paired(order) } else { order })
 }
 
 /// The order with a module beside every rank, where there is one. How long an encoder's pass takes of a stage's goes

@@ -220,11 +220,7 @@ impl Packs {
     }
     /// FLOPs of `sequences` sequences as MFU counts them; of those that hold documents, those that were dealt.
     pub fn flops(&self, workload: &WorkloadSpec, model: &ModelSpec, sequences: u64) -> StepFlops {
-        let Some(dealt) = &self.dealt else { return StepFlops::of_step(workload, model, sequences) };
-        let (training, below) = (&workload.training, workload.trains_modules());
-        let mut sum = StepFlops::of_documents(model, training, below, &dealt.sequences);
-        sum += StepFlops::of_modules(workload, model, sequences);
-        sum
+        StepFlops::of_step(workload, model, sequences, self.dealt.as_ref())
     }
 }
 

@@ -26,6 +26,15 @@ pub enum VisibleKeys {
     Window(u64),
     /// The keys up to itself in its chunk of this many tokens.
     Chunk(u64),
+    /// All keys in its chunk of this many tokens.
+    WholeChunk(u64),
+}
+
+impl VisibleKeys {
+    /// True if no token sees keys behind itself.
+    pub fn is_causal(self) -> bool {
+        !matches!(self, VisibleKeys::All | VisibleKeys::WholeChunk(_))
+    }
 }
 
 /// A run of tokens of one document that one rank holds; borders count from the document's start.
@@ -76,14 +85,15 @@ fn pairs((a, b): (u64, u64), (c, d): (u64, u64), seen: VisibleKeys) -> i128 {
     match seen {
         VisibleKeys::All => i128::from(b - a) * i128::from(d - c),
         VisibleKeys::Causal | VisibleKeys::Window(_) => first(b, d) - first(a, d) - first(b, c) + first(a, c),
-        VisibleKeys::Chunk(size) => {
-            let size = size.max(1);
+        VisibleKeys::Chunk(size) | VisibleKeys::WholeChunk(size) => {
+            let (size, own) =
+                (size.max(1), if seen.is_causal() { VisibleKeys::Causal } else { VisibleKeys::All });
             let inside = |chunk: u64, (x, y): (u64, u64)| {
                 let from = x.max(chunk * size);
                 (from, y.min((chunk + 1) * size).max(from))
             };
             let chunks = a.max(c) / size..b.min(d).div_ceil(size);
-            chunks.map(|n| pairs(inside(n, (a, b)), inside(n, (c, d)), VisibleKeys::Causal)).sum()
+            chunks.map(|n| pairs(inside(n, (a, b)), inside(n, (c, d)), own)).sum()
         }
     }
 }
@@ -120,7 +130,7 @@ impl SequenceShares {
             if let Some(reach) = reach.get_mut(q.rank) {
                 *reach = q.end.max(*reach);
             }
-            for k in document.iter().filter(|k| seen == VisibleKeys::All || k.start < q.end) {
+            for k in document.iter().filter(|k| !seen.is_causal() || k.start < q.end) {
                 let step = (q.rank + ranks - k.rank) % ranks;
                 self.pairs[q.rank][step] += pairs((q.start, q.end), (k.start, k.end), seen) as u128;
             }

@@ -16,7 +16,8 @@ impl Mask {
         let kept = attention.indexer.map(|x| x.top_k).or(attention.window);
         Mask(match (kept, attention.chunk) {
             (Some(window), _) => VisibleKeys::Window(window),
-            (None, Some(chunk)) => VisibleKeys::Chunk(chunk),
+            (None, Some(chunk)) if attention.causal => VisibleKeys::Chunk(chunk),
+            (None, Some(chunk)) => VisibleKeys::WholeChunk(chunk),
             (None, None) => Mask::whole(attention).0,
         })
     }
@@ -66,7 +67,7 @@ impl AttentionPairs {
                 for ((work, pairs), tokens) in all.iter_mut().zip(&shares.pairs).zip(&shares.tokens) {
                     let areas = &mut work.areas[i].1;
                     areas.iter_mut().zip(pairs).for_each(|(area, pairs)| *area += *pairs as f64);
-                    if mask.0 != VisibleKeys::All {
+                    if mask.0.is_causal() {
                         areas[0] -= *tokens as f64 / 2.0;
                     }
                 }

@@ -10,9 +10,9 @@
 //!   that ran ([`super::LayerPlan::flops`]).
 //!
 //! The **peak** that both are held against is the peak of the format in which the workload computes. Where a recipe
-//! runs part of the products in a narrower format, each format's FLOPs are held to its own peak: the device's peak is
-//! then all FLOPs over the time that they would take at the peaks of their formats ([`NarrowFlops`]), so that no
-//! utilisation exceeds 1.
+//! runs part of the products in narrower formats, each format's FLOPs are held to its own peak: the device's peak is
+//! then all FLOPs, attention by half where the mask is causal, over the time that they would take at the peaks of their
+//! formats ([`NarrowFlops`]), so that no utilisation of what is executed exceeds 1.
 //!
 //! Element-wise work (convolutions, scans without products, scalar gates), the embedding lookup and the optimizer are
 //! in neither. Padding, dropped tokens and the vocabulary rounded up to the tensor-parallel degree are no model
@@ -23,8 +23,9 @@ use std::collections::BTreeMap;
 use super::item::Item;
 use super::layer_count::adapter_weights;
 use super::{LayerPlan, Shard};
+use crate::documents::Dealt;
 use stepsim_spec::model::{Mixer, MixingFlops, MlpKind, ModelSpec};
-use stepsim_spec::workload::{Dtype, Fp8Gemm, TrainedWeights, TrainingSpec, WorkloadSpec};
+use stepsim_spec::workload::{Dtype, TrainedWeights, TrainingSpec, WorkloadSpec};
 
 /// Model FLOPs of one training step.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -193,47 +194,55 @@ impl Spared {
     }
 }
 
-/// The model FLOPs that run in a format narrower than the workload computes in.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct NarrowFlops {
-    /// The format.
-    pub format: Dtype,
-    /// Their part of all model FLOPs.
-    pub part: f64,
-}
+/// The parts of a step's model FLOPs that run in formats narrower than the workload computes in, attention by half
+/// where the mask is causal, as it is executed: none where all products run in `precision.compute` (or a wider format,
+/// as the router's, which is held to the same peak).
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct NarrowFlops(pub Vec<(Dtype, f64)>);
 
 impl NarrowFlops {
-    /// Of a workload; `None` where all products run in the format of `precision.compute` (or a wider one, as the
-    /// router's, which is held to the same peak).
-    pub fn of(workload: &WorkloadSpec, model: &ModelSpec) -> Option<NarrowFlops> {
+    /// Of a step on `devices`.
+    pub fn of(workload: &WorkloadSpec, model: &ModelSpec, devices: u64) -> NarrowFlops {
         let wide = workload.precision.compute;
-        let shard = workload.precision.narrow().map(|_| Shard::new(workload, model))?;
-        let mut format = None;
-        let (mut all, mut narrow) = (0.0, 0.0);
-        let mut count = |layer: &LayerPlan, times: u64| {
-            let products = layer.forward.iter().chain(&layer.backward).filter_map(Item::kernel);
-            for k in products.filter(|k| k.class.is_gemm()) {
-                all += k.flops * times as f64;
+        if workload.precision.narrow().is_none() {
+            return NarrowFlops::default();
+        }
+        // By whether tokens are multiplied with one another: FLOPs of all kernels, and in narrow formats.
+        let mut all = [0.0; 2];
+        let mut narrow: BTreeMap<Dtype, [f64; 2]> = BTreeMap::new();
+        let mut count = |plan: &LayerPlan, times: u64| {
+            for k in plan.forward.iter().chain(&plan.backward).filter_map(Item::kernel) {
+                let mixes = usize::from(k.class.mixes());
+                let flops = if mixes == 1 || k.class.is_gemm() { k.flops * times as f64 } else { 0.0 };
+                all[mixes] += flops;
                 if k.dtype.bytes() < wide.bytes() {
-                    narrow += k.flops * times as f64;
-                    format = Some(k.dtype);
+                    narrow.entry(k.dtype).or_default()[mixes] += flops;
                 }
             }
         };
-        for (own, times) in model.layer_counts() {
-            count(&LayerPlan::transformer(&own, &shard), times);
+        let (training, below) = (&workload.training, workload.trains_modules());
+        let shard = Shard::new(workload, model);
+        let trained = |trained| Shard { trained, ..shard.clone() };
+        if training.is_whole() {
+            model.layer_counts().iter().for_each(|(own, n)| count(&LayerPlan::transformer(own, &shard), *n));
+        } else {
+            for number in 0..model.layers {
+                let shard = trained(training.of_layer(model, number, below));
+                count(&LayerPlan::transformer(&model.layer(number), &shard), 1);
+            }
         }
-        count(&LayerPlan::head(model, &shard, true), 1);
-        let flops = StepFlops::of(model, 1, workload.sequence(model));
-        let modules = StepFlops::of_modules(workload, model, 1).model;
-        let with_weights = 1.0 - flops.mixing / flops.model;
-        // Scores of an indexer are products in the format of its projections.
-        let sequence = workload.sequence(model);
-        let [_, scores] =
-            TokenFlops::of(model, sequence).alone.map(|of_token| of_token * sequence as f64 / flops.model);
-        let scores = if shard.gemm_dtype(Fp8Gemm::Qkv).bytes() < wide.bytes() { scores } else { 0.0 };
-        let part = (narrow / all * with_weights + scores) * (flops.model / (flops.model + modules));
-        format.map(|format| NarrowFlops { format, part })
+        count(&LayerPlan::head(model, &trained(training.of_head(model)), true), 1);
+        // The plan refuses documents that cannot be dealt.
+        let dealt = Dealt::new(workload, model, devices).ok().flatten();
+        let counted = StepFlops::of_step(workload, model, workload.batch.global, dealt.as_ref());
+        let modules = StepFlops::of_modules(workload, model, workload.batch.global).model;
+        let mixing = counted.mixing - (counted.model - counted.model_causal);
+        let of_kind = [counted.model_causal - mixing - modules, mixing];
+        let part = |flops: [f64; 2]| -> f64 {
+            (0..2).map(|i| flops[i] / all[i].max(1.0) * of_kind[i] / counted.model_causal).sum()
+        };
+        let parts = narrow.into_iter().map(|(format, flops)| (format, part(flops)));
+        NarrowFlops(parts.filter(|(_, part)| *part > 0.0).collect())
     }
 }
 

@@ -6,7 +6,7 @@
 
 use super::flops::{StepFlops, TokenFlops};
 use super::layer_count::layer_parameters;
-use crate::documents::items_of;
+use crate::documents::{Dealt, items_of};
 use stepsim_spec::model::{ModelSpec, ModuleSpec, ProjectorSpec};
 use stepsim_spec::workload::{ModuleUseSpec, TrainedPart, UsedModule, WorkloadSpec};
 
@@ -106,10 +106,18 @@ impl StepFlops {
         }
         sum
     }
-    /// So many sequences with their images.
-    pub fn of_step(workload: &WorkloadSpec, model: &ModelSpec, sequences: u64) -> StepFlops {
+    /// So many sequences with their images; of those that hold documents, those that were dealt.
+    pub fn of_step(
+        workload: &WorkloadSpec,
+        model: &ModelSpec,
+        sequences: u64,
+        dealt: Option<&Dealt>,
+    ) -> StepFlops {
         let (training, below) = (&workload.training, workload.trains_modules());
-        let mut sum = StepFlops::of_training(model, training, below, sequences, workload.sequence(model));
+        let mut sum = match dealt {
+            Some(dealt) => StepFlops::of_documents(model, training, below, &dealt.sequences),
+            None => StepFlops::of_training(model, training, below, sequences, workload.sequence(model)),
+        };
         sum += StepFlops::of_modules(workload, model, sequences);
         sum
     }

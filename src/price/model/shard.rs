@@ -53,7 +53,8 @@ defaults! {
         pub travel: Option<Travel>,
         /// The work that runs beside the exchanges with experts.
         pub expert_overlap: ExpertOverlap,
-        /// True if the shared expert runs between dispatch and combine (DualPipe), not before the dispatch.
+        /// True if the shared expert runs between dispatch and combine (DualPipe), not before the dispatch (where
+        /// passes are not paired, and in the pairs of Megatron's `overlap_moe_expert_parallel_comm`).
         pub shared_between: bool,
         /// Rows of an expert are padded to a multiple of this.
         pub pad_rows_to: u64 = 1,
@@ -136,7 +137,7 @@ impl Shard {
             expert_tensor: par.expert_tensor(),
             // Without exchanges nothing runs beside them.
             expert_overlap: if par.expert > 1 { workload.expert.overlap } else { ExpertOverlap::None },
-            shared_between: par.pipeline.pairs(),
+            shared_between: par.pipeline.pairs() && !workload.expert.overlap.pairs(),
             pad_rows_to: workload.expert.pad_rows_to.unwrap_or(match workload.precision.recipe() {
                 Some(recipe) => recipe.pad_rows_to,
                 None => 1,

@@ -164,7 +164,7 @@ fn figures_of(asked: StepRequest, exposed_before: Time) -> Result<Figures, Simul
         };
         let memory_peak_bytes = fullest(&folded.world, peaks, "hbm");
         let (model, w) = (&inputs.model, &inputs.workload.value);
-        let flops = StepFlops::of_step(w, model, w.batch.global).model;
+        let flops = StepFlops::of_step(w, model, w.batch.global, None).model;
         return Ok(with_speed(inputs, end, flops, memory_peak_bytes, still, Some(*jumped)));
     }
     let flops = |plan: &Plan| plan.model_flops.model / f64::from(options.steps.max(1));

@@ -129,7 +129,7 @@ fn whole(asked: StepRequest, extent: Extent, short: &Short, recurring: &Recurrin
         flops.iter_mut().zip(more).for_each(|(sum, more)| *sum += more * u128::from(*size));
     }
     WholeStep {
-        model_flops: StepFlops::of_step(w, model, global),
+        model_flops: StepFlops::of_step(w, model, global, None),
         flops,
         tokens: global * sequence,
         end: record.step_end + recurring.longer(),

@@ -197,6 +197,9 @@ impl WorkloadSpec {
             if let Some((mixer, heads)) = mixer.and_then(|mixer| mixer.heads().map(|heads| (mixer, heads))) {
                 must_divide(p, &format!("{} heads", mixer.name()), heads);
             }
+            if let Some(moe) = &layer.moe {
+                must_divide(p, "moe.shared_ffn", moe.shared_width(&layer));
+            }
         }
         let kv = model.kv_heads();
         if kv != 0 && !kv.is_multiple_of(t) && !t.is_multiple_of(kv) {

@@ -1,8 +1,6 @@
 //! Validation of the modules that a step uses.
 
-use super::{
-    ExpertOverlap, ModuleParallelism, OffloadSpec, OptimizerKind, PointToPoint, UsedModule, WorkloadSpec,
-};
+use super::{ModuleParallelism, OffloadSpec, OptimizerKind, PointToPoint, UsedModule, WorkloadSpec};
 use crate::model::ModelSpec;
 use crate::problem::Problems;
 use stepsim_schedule::{BackwardSplit, ScheduleChoice};
@@ -162,10 +160,7 @@ impl WorkloadSpec {
             }
             ScheduleChoice::File => false,
         };
-        let merged = matches!(
-            self.expert.overlap,
-            ExpertOverlap::MicroBatches | ExpertOverlap::MicroBatchesFusedGradients
-        );
+        let merged = self.expert.overlap.pairs();
         let beside = [
             ("stages", module.usage.stages.is_some(), "a place of its own is another choice"),
             ("devices", module.usage.devices.is_some(), "a place of its own is another choice"),

@@ -37,7 +37,8 @@ impl WorkloadSpec {
     /// Formats of the recipe that a device lacks; `has` tells which it multiplies.
     pub fn lacking_formats(&self, has: impl Fn(Dtype) -> bool) -> Option<Problem> {
         let recipe = self.precision.recipe()?;
-        let lacking = recipe.needs.formats.iter().find(|format| !has(**format))?;
+        let own = Some(&recipe.dtype).filter(|_| recipe.is_narrow());
+        let lacking = recipe.needs.formats.iter().chain(own).find(|format| !has(**format))?;
         let problem = Problem {
             path: "precision.recipe".into(),
             value: format!("a recipe that needs {}", lacking.name()),

@@ -104,3 +104,10 @@ pub enum ExpertOverlap {
     /// `moe_shared_expert_overlap`).
     SharedExpert,
 }
+
+impl ExpertOverlap {
+    /// True if it pairs passes that the schedule does not.
+    pub fn pairs(self) -> bool {
+        matches!(self, ExpertOverlap::MicroBatches | ExpertOverlap::MicroBatchesFusedGradients)
+    }
+}

@@ -8,7 +8,8 @@
 use std::fmt;
 
 use super::{
-    ComputeFidelity, ContextKind, DispatcherKind, ExpertBalance, Placement, TrainedPart, WorkloadSpec,
+    ComputeFidelity, ContextKind, DispatcherKind, ExpertBalance, ModuleParallelism, ModuleUseSpec, Placement,
+    WorkloadSpec,
 };
 use crate::json::within;
 use crate::model::ModelSpec;
@@ -45,8 +46,15 @@ impl Situation<'_> {
         let p = &self.w.parallelism;
         let holders = self.data() * p.context.size;
         let of_experts = holders * p.tensor / (p.expert * p.expert_tensor()).max(1);
-        let of_module = self.w.module_devices().is_some_and(|own| own.data > 1) || self.w.side_ranks() > 1;
+        let by_image = |usage: &ModuleUseSpec| usage.parallelism == ModuleParallelism::Data;
+        let of_module = self.w.module_devices().is_some_and(|own| own.data > 1)
+            || self.w.side_ranks() > 1
+            || p.tensor > 1 && self.w.modules.values().any(by_image);
         holders > 1 || of_module || (self.model.moe.is_some() && of_experts > 1)
+    }
+    /// True if a rank has several micro-batches, of samples dealt anew too.
+    fn repeats(&self) -> bool {
+        self.w.micro_batches(self.devices) > 1 || self.w.parallelism.context.dynamic.is_some()
     }
     fn sharding(&self) -> &'static ShardingFacts {
         self.w.sharding()
@@ -162,14 +170,12 @@ const RULES: [InertRule; 43] = [
         "no input is gathered",
     ),
     (
-        &["gradient_buckets.bucket_bytes"],
+        &["parallelism.sharding", "gradient_buckets.bucket_bytes", "gradient_buckets.overlap"],
         |s| s.shares_weights() || Situation::is_away(&s.w.offload.gradients),
         "one rank holds each weight",
     ),
     (
         &[
-            "parallelism.sharding",
-            "gradient_buckets.overlap",
             "gradient_buckets.all_reduce",
             "gradient_buckets.overlap_weight_gather",
             "precision.weight_communication",
@@ -214,7 +220,7 @@ const RULES: [InertRule; 43] = [
     ),
     (
         &["gradient_buckets.reduce_every_micro_batch"],
-        |s| s.w.micro_batches(s.devices) > 1 || s.sharding().cuts_gradients(),
+        |s| s.repeats() || s.sharding().cuts_gradients(),
         "one micro-batch",
     ),
     (
@@ -236,7 +242,7 @@ const RULES: [InertRule; 43] = [
         |s| s.w.offload.classes().iter().any(|(_, placements)| Situation::is_away(placements)),
         "everything stays on the device",
     ),
-    (&["offload.reuse_across_micro_batches"], |s| s.w.micro_batches(s.devices) > 1, "one micro-batch"),
+    (&["offload.reuse_across_micro_batches"], |s| s.repeats(), "one micro-batch"),
     (
         &["offload.reuse_across_micro_batches"],
         |s| s.moves_state() || s.w.reduces_every_micro_batch(),
@@ -263,11 +269,7 @@ const RULES: [InertRule; 43] = [
         |s| s.w.module_devices().is_none(),
         "the module has devices of its own",
     ),
-    (
-        &["modules.*.recompute"],
-        |s| s.w.modules.values().any(|usage| usage.trained == TrainedPart::All),
-        "the encoder runs forward alone",
-    ),
+    (&["modules.*.recompute"], |s| s.w.trains_modules(), "the encoder runs forward alone"),
     (&["noise.slow_links"], |s| s.w.noise.slow_links.iter().any(|l| l.slowness > 1.0), "no link is slower"),
 ];
 

@@ -54,7 +54,7 @@ impl MeasuredNumber {
                 let of = |part: f64| part / report.mfu;
                 read("the number counts causal attention by half", 3.0, of(report.mfu_causal));
                 read("the number counts recomputation as work", 2.0, of(report.hfu));
-                let mixing = StepFlops::of_step(workload, &inputs.model, workload.batch.global);
+                let mixing = StepFlops::of_step(workload, &inputs.model, workload.batch.global, None);
                 read(
                     "the number leaves attention out (6 N a token)",
                     2.0,

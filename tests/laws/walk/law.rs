@@ -10,6 +10,7 @@ use stepsim::read::analysis::report::{Extent, Report};
 use stepsim::simulate::jump::figures;
 use stepsim::simulate::{Inputs, Options, Simulation, SimulationError};
 use stepsim::spec::SpecError;
+use stepsim::spec::workload::ExpertBalance;
 
 use super::super::read::Sums;
 use super::ranges::Document;
@@ -18,6 +19,8 @@ use crate::fabrics::check_messages;
 
 /// Ops up to which a step is played, and up to which it is played unfolded.
 const OPS: u64 = 300_000;
+/// Passes of layers up to which a step is planned whose ranks all differ.
+const PASSES: u64 = 200_000;
 const ROUNDING: f64 = 1e-6;
 /// Of fused attention's backward pass all but the scores made once more is counted: four products of five.
 const COUNTED: f64 = 0.8;
@@ -66,6 +69,9 @@ fn simulated(document: &Document) -> Result<Result<(Inputs, Simulation), Outcome
         Ok(inputs) => inputs,
         Err(refused) => return says_what_to_do(&refused).map(Err),
     };
+    if passes_that_differ(&inputs) > PASSES {
+        return Ok(Err(Outcome::Large));
+    }
     let options = Options { record_bytes: 16 * OPS, ..Options::default() };
     let unplayed = match Simulation::run(&inputs, &options) {
         Ok(run) => return Ok(Ok((inputs, run))),
@@ -82,6 +88,17 @@ fn simulated(document: &Document) -> Result<Result<(Inputs, Simulation), Outcome
         SimulationError::Spec(e) | SimulationError::Plan(PlanError::Spec(e)) => says_what_to_do(&e).map(Err),
         SimulationError::Plan(e) => Err(format!("refused without a place: {e}")),
     }
+}
+
+/// Passes of layers that no other rank has alike: where documents, images or loads of experts differ from rank to rank
+/// nothing is folded, and the plan alone may fill the machine's memory (8 GB of 1.8e8 ops, of some 90 a pass).
+fn passes_that_differ(inputs: &Inputs) -> u64 {
+    let w = &inputs.workload.value;
+    let micro_batches = w.batch.global / w.batch.micro_batch;
+    let cut = w.parallelism.tensor * w.parallelism.context.size;
+    let even = matches!(w.expert_load.balance, ExpertBalance::Even | ExpertBalance::Factor);
+    let differ = w.documents.is_some() || w.has_uneven_images() || !even;
+    if differ { 2 * micro_batches * cut * inputs.model.layers } else { 0 }
 }
 
 /// The closed form beside the step as played; none where it has too many ops, too little memory, or is refused.

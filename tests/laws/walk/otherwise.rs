@@ -12,6 +12,10 @@ use super::ranges::Document;
 
 /// Times are whole picoseconds.
 const ROUNDING: f64 = 1e-5;
+/// With this much more speed a step is the same, but for the order of events at one time.
+const NEAR: [f64; 4] = [1e-9, 1e-8, 1e-7, 1e-6];
+/// The order changes a step at most by this many times the largest change that these show.
+const CHANCE: f64 = 10.0;
 
 pub fn step_end(document: &Document) -> Option<Time> {
     let inputs = document.inputs().ok()?;
@@ -117,9 +121,12 @@ fn at_twice_the_speed(document: &Document, inputs: &Inputs) -> Result<(), String
         step_end(&other)
     };
     let (Some(end), Some(twice)) = (step_end(&once), at(2.0)) else { return Ok(()) };
-    let differ = |a: f64| (a / end.s() - 1.0).abs() > ROUNDING;
-    // Where a picosecond says who goes first, a step with a billionth more speed is another one too.
-    if differ(2.0 * twice.s()) && at(1.0 + 1e-9).is_none_or(|near| !differ(near.s())) {
+    // Each against the same time: how far it is off.
+    let off = |times: f64, at: Time| (times * at.s() / end.s() - 1.0).abs();
+    let twice_off = off(2.0, twice);
+    // Where a picosecond says who goes first, a step with a little more speed is another one too.
+    let near_off = |more: &f64| at(1.0 + more).map_or(0.0, |near| off(1.0 + more, near));
+    if twice_off > ROUNDING && twice_off > CHANCE * NEAR.iter().map(near_off).fold(0.0, f64::max) {
         return Err(format!("{end}, and {twice} where all is twice as fast"));
     }
     Ok(())

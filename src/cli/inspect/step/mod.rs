@@ -21,7 +21,7 @@ use stepsim_price::model::{ParameterCount, trained_parameters};
 use stepsim_read::analysis::idle::IdleTimes;
 use stepsim_schedule::ScheduleChoice;
 use stepsim_simulate::Inputs;
-use stepsim_spec::workload::{ExpertOverlap, WorkloadSpec};
+use stepsim_spec::workload::WorkloadSpec;
 
 /// A step for readers.
 #[derive(Debug, Serialize)]
@@ -128,9 +128,7 @@ const PAIRS_WAIT: &str = "expert.overlap pairs passes, but without chunks too fe
 /// True if paired passes go round a pipeline whose stages have one chunk each: a micro-batch then takes two pairs a
 /// stage there and back, and one a stage is under way.
 fn pairs_wait(w: &WorkloadSpec, plan: &Plan) -> bool {
-    let paired =
-        matches!(w.expert.overlap, ExpertOverlap::MicroBatches | ExpertOverlap::MicroBatchesFusedGradients);
-    paired && plan.order.placement.ranks() > 1 && plan.order.placement.parts() == 1
+    w.expert.overlap.pairs() && plan.order.placement.ranks() > 1 && plan.order.placement.parts() == 1
 }
 
 impl StepView {

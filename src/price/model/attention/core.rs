@@ -294,8 +294,8 @@ impl<'a> Core<'a> {
         let chosen = a.indexer.is_some();
         let border = if chosen { 0.0 } else { TILE * 2.0 * seen / work.document.max(1.0) };
         let kept = match area(own).unwrap_or(0.0) / rows {
-            // A list of keys, the token's own among them; areas have the diagonal by half.
-            kept if chosen && a.causal && kept > 0.0 => kept + 0.5,
+            // A list of keys, the token's own among them; areas behind a token have the diagonal by half.
+            kept if chosen && kept > 0.0 => kept + 0.5,
             kept if own == whole || kept >= seen => seen,
             kept if kept > 0.0 => (kept + border).min(seen),
             none => none,

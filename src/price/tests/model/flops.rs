@@ -19,25 +19,32 @@ fn step_flops_are_the_papers_formula() {
     assert!(got.model_causal < got.model);
 }
 
-/// With fp8 linear layers all products with weights but the LM head's are narrow; attention is not.
+/// With fp8 linear layers all products with weights but the LM head's are narrow, attention where it is asked for, as
+/// its mask leaves it.
 #[test]
-fn narrow_flops_are_those_of_linear_layers() {
+fn narrow_flops_are_those_of_linear_layers_and_of_attention_in_eight_bits() {
     let m = model("llama3-8b");
-    let workload = |precision: &str| -> WorkloadSpec {
+    let parts = |precision: &str| {
         let batch = r#"{"global":8,"micro_batch":1}"#;
-        serde_json::from_str(&format!(r#"{{"model":"llama3-8b","batch":{batch},"precision":{precision}}}"#))
-            .unwrap()
+        let text = format!(r#"{{"model":"llama3-8b","batch":{batch},"precision":{precision}}}"#);
+        NarrowFlops::of(&serde_json::from_str::<WorkloadSpec>(&text).unwrap(), &m, 1).0
     };
-    assert_eq!(NarrowFlops::of(&workload("{}"), &m), None);
+    assert_eq!(parts("{}"), []);
     let flops = StepFlops::of(&m, 1, m.sequence);
     let head = 3.0 * m.sequence as f64 * 2.0 * (m.hidden * m.vocabulary) as f64;
-    let fp8 = NarrowFlops::of(&workload(r#"{"fp8":{}}"#), &m).unwrap();
-    assert_eq!(fp8.format, Dtype::Fp8);
-    let want = (flops.model - flops.mixing - head) / flops.model;
-    assert!((fp8.part / want - 1.0).abs() < 1e-12, "{} instead of {want}", fp8.part);
+    let linear = (flops.model - flops.mixing - head) / flops.model_causal;
+    let is = |precision: &str, want: f64| {
+        let found = parts(precision);
+        let [(Dtype::Fp8, part)] = found[..] else { panic!("{precision}: {found:?}") };
+        assert!((part / want - 1.0).abs() < 1e-12, "{precision}: {part} instead of {want}");
+    };
+    is(r#"{"fp8":{}}"#, linear);
     // A third of them are weight gradients, which a recipe may keep wide.
-    let wide = NarrowFlops::of(&workload(r#"{"fp8":{"weight_gradients":false}}"#), &m).unwrap();
-    assert!((wide.part / want - 2.0 / 3.0).abs() < 1e-12, "{}", wide.part);
+    is(r#"{"fp8":{"weight_gradients":false}}"#, linear * 2.0 / 3.0);
+    is(r#"{"fp8":{"gemms":["attention"]}}"#, flops.mixing / 2.0 / flops.model_causal);
+    let recipe = r#"{"dtype":"fp4","saved_bytes":1,"weight_gather_bytes":1,"pad_rows_to":1}"#;
+    let four = format!(r#"{{"fp8":{{"gemms":["qkv","mlp","attention"]}},"recipe":{recipe}}}"#);
+    assert_eq!(parts(&four).iter().map(|(format, _)| *format).collect::<Vec<_>>(), [Dtype::Fp8, Dtype::Fp4]);
 }
 
 #[test]
