@@ -126,6 +126,17 @@ impl PriceList for MachinePrices {
     }
 }
 
+impl DevicePrices {
+    /// Picoseconds of a kernel by all figures, and by what was learned of its class: no faster than the peak, unless the
+    /// figures say so.
+    fn learned(&self, kernel: &Kernel) -> f64 {
+        let slowness = self.device.spec.slowness.get(&kernel.class).copied().unwrap_or(1.0);
+        let time = self.cost.time(kernel, &self.device);
+        let at_peak = Time::from_s(kernel.flops / self.device.peak(kernel.dtype).0);
+        (time.0 as f64 * slowness).max(time.min(at_peak).0 as f64)
+    }
+}
+
 /// Who makes the kernels that memory bounds: software that fuses all brings tuned ones, what PyTorch runs by itself is
 /// eager, and Megatron-LM's of 2021 came mostly from PyTorch's compiler.
 fn maker(fusion: KernelFusion) -> Maker {
@@ -146,14 +157,8 @@ impl Prices for DevicePrices {
     fn time(&self, kernel: &Kernel) -> Time {
         self.times.of(kernel, || {
             let own = self.own.as_ref().and_then(|(own, device)| own.time(&kernel.whole(), device));
-            let (whole, slowness) = match own {
-                Some(time) => (time, 1.0),
-                None => {
-                    let slowness = self.device.spec.slowness.get(&kernel.class).copied().unwrap_or(1.0);
-                    (self.cost.time(&kernel.whole(), &self.device), slowness)
-                }
-            };
-            Time((whole.0 as f64 * slowness / kernel.pieces()).round() as u64)
+            let whole = own.map_or_else(|| self.learned(&kernel.whole()), |time| time.0 as f64);
+            Time((whole / kernel.pieces()).round() as u64)
         })
     }
     fn slowdown(&self, kernel: &Kernel) -> u16 {

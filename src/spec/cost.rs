@@ -61,7 +61,7 @@ defaults! {
         /// How slow the hosts are that this device usually comes with: a factor on all host times of the stack.
         pub host_slowness: f64 = 1.0,
         /// Time of kernels of a class in a step over what all other figures say, as it was measured
-        /// (`stepsim learn`); default 1.
+        /// (`stepsim learn`); default 1. It takes no product beyond the peak.
         #[serde(skip_serializing_if = "BTreeMap::is_empty")]
         pub slowness: BTreeMap<KernelClass, f64>,
         /// Fraction of the memory bandwidth that a copy reaches.
