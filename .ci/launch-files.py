@@ -27,7 +27,7 @@ def plan(program, folder, path, machine):
     """The exit status and the words of a plan, and the machine."""
     def run(machine):
         with tempfile.NamedTemporaryFile(suffix=".json") as written:
-            line = [program, "plan", path, "--on", machine, "-o", written.name]
+            line = [program, "plan", path, "--on", machine, "--sources", "-o", written.name]
             try:
                 done = subprocess.run(line, cwd=folder, capture_output=True, text=True, timeout=120)
             except subprocess.TimeoutExpired:

@@ -40,6 +40,10 @@ pub fn variables(text: &str, asked: Option<Counts>) -> Vec<(String, String)> {
         let first = ["SLURM_PROCID", "SLURM_NODEID", "SLURM_LOCALID", "SLURM_JOB_ID", "SLURM_JOBID"];
         set.extend(first.map(|name| (name.to_string(), "0".to_string())));
     }
+    // Whoever starts a script on several nodes says where they meet: that changes no step.
+    if asked.is_some_and(|counts| counts.nodes > 1) {
+        set.extend([("MASTER_ADDR", "node0"), ("MASTER_PORT", "29500")].map(|(n, v)| (n.into(), v.into())));
+    }
     let number = |name: &str| set.iter().find(|(n, _)| n == name)?.1.parse::<u64>().ok();
     if let Some((nodes, tasks)) = number("SLURM_NNODES").zip(number("SLURM_NTASKS_PER_NODE")) {
         set.push(("SLURM_NTASKS".into(), nodes.saturating_mul(tasks).to_string()));
