@@ -36,7 +36,10 @@ def cpu_s(command, folder, env=None):
 
 
 def unit(s):
-    return f"{s:.2f} s" if s >= 0.1 else f"{1e3 * s:.2f} ms" if s >= 1e-3 else f"{1e6 * s:.1f} µs"
+    for name, size, digits in [("s", 1, 2), ("ms", 1e-3, 2), ("µs", 1e-6, 1)]:
+        if s >= size or name == "s" and s >= 0.1:
+            return f"{s / size:.{digits}f} {name}"
+    return f"{1e9 * s:.0f} ns"
 
 
 def row(question, tool, theirs, ours, count=1, own=1):
@@ -88,7 +91,7 @@ def main():
         row("Llama 3 8B on 8 devices in closed form", "SimuMax", theirs, ([stepsim, "estimate", *step], work))
         theirs = ([python, "simulator_trace_snapshot.py"], asked.simumax / "examples", path)
         ours = ([stepsim, "run", *step, "-q", "-o", work / "step.json"], work)
-        row("the same with a timeline", "SimuMax", theirs, ours)
+        row("a step with a timeline: two layers of a Llama, Llama 3 8B here", "SimuMax", theirs, ours)
     if asked.cluster:
         bundle = work / "cluster.mjs"
         script = (HERE / "cluster.ts").read_text().replace("CHECKOUT", str(asked.cluster.resolve()))
@@ -102,10 +105,10 @@ def main():
             row(question, "llm-cluster-simulator", theirs, ours, 20000, work / model)
     if asked.traces:
         for tool in ["HTA", "TraceLens"]:
-            theirs = ([python, HERE / "profile.py", tool, asked.traces.resolve()], work)
+            theirs = ([python, HERE / "where_time_went.py", tool, asked.traces.resolve()], work)
             ranks = sorted(asked.traces.resolve().glob("rank*.json.gz"))[: 8 if tool == "HTA" else 1]
             ours = ([stepsim, "analyze", *ranks], work)
-            row(f"where the time went in {len(ranks)} profiles", tool, theirs, ours)
+            row(f"where the time went, profiles: {len(ranks)}", tool, theirs, ours)
     events = 1_000_000
     noisy = [stepsim, "run", "gpt-24l-1024", "-q", "--set", "noise.compute_sigma=0.02"]
     ops = json.loads(subprocess.check_output([*noisy, "--report", "-"]))["ops"]

@@ -6,11 +6,10 @@
 
 use std::sync::Arc;
 
-use super::estimate::{Estimate, StepBound};
+use super::estimate::{Estimate, StepBound, fullest};
 use super::form::{StepForm, StepParts, shortest_order};
 use super::known::ClosedFormCache;
 use super::links::RankLinks;
-use super::memory::MemoryBytes;
 use super::own_passes::OwnPasses;
 use super::residency::ResidencyDemand;
 use super::rules::{RuleInputs, RulesOfLayout};
@@ -189,7 +188,7 @@ impl<'a> ClosedForm<'a> {
         self.for_batch(global)?;
         let Some((_, held)) = &self.held else { unreachable!("it was made just now") };
         let ranks = self.own.as_ref().map_or(&held.memory, |own| &own.memory);
-        let needed = ranks.iter().map(MemoryBytes::total).fold(0.0, f64::max);
+        let needed = fullest(ranks).total();
         Ok((needed > self.capacity).then_some([needed, self.capacity]))
     }
 

@@ -55,7 +55,8 @@ impl StepBound {
     }
 }
 
-fn fullest(memory: &[MemoryBytes]) -> MemoryBytes {
+/// The fullest of several devices.
+pub(super) fn fullest(memory: &[MemoryBytes]) -> MemoryBytes {
     let larger = |a: MemoryBytes, b: &MemoryBytes| if b.total() > a.total() { *b } else { a };
     memory.iter().fold(MemoryBytes::default(), larger)
 }

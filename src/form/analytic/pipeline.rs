@@ -546,6 +546,7 @@ impl<'f, 'a> OrderWalk<'f, 'a> {
         let known = self.ways.get(stage as usize);
         known.map_or_else(|| self.way(from, data, micro_batch), |ways| ways[data as usize])
     }
+    /// The same, looked for.
     fn way(&self, from: StageAt, data: Data, micro_batch: u32) -> Option<f64> {
         let placement = &self.order.placement;
         let to = placement.consumer_of(from, data, micro_batch)?;

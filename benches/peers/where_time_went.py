@@ -1,4 +1,4 @@
-"""Where the time went in a folder of profiles: profile.py HTA|TraceLens FOLDER."""
+"""Where the time went in a folder of profiles: where_time_went.py HTA|TraceLens FOLDER."""
 
 import pathlib
 import sys
