@@ -44,10 +44,7 @@ fn folder() -> Folder {
 fn a_file_of_anybody_becomes_a_step() {
     let folder = folder();
     for (words, says) in [
-        (
-            "config.json --on 8xh100 --batch 16",
-            &["layout: the shortest of ", "batch.global = 16 (--batch)"][..],
-        ),
+        ("config.json --on 8xh100 --batch 16", &["layout: the best of ", "batch.global = 16 (--batch)"][..]),
         (
             "Qwen/Qwen3-0.6B --on 8xh100 --batch 16 --seq 1024",
             &["the name Qwen/Qwen3-0.6B: Qwen/Qwen3-0.6B config.json", "0.60 B"],
@@ -66,9 +63,32 @@ fn a_file_of_anybody_becomes_a_step() {
         }
         let next: Vec<&str> = text.lines().filter_map(|line| Some(line.split_once("stepsim ")?.1)).collect();
         // `fill` is for a layout that is stated.
-        assert_eq!(next.len(), if text.contains("layout: the shortest of ") { 3 } else { 4 }, "{text}");
+        assert_eq!(next.len(), if text.contains("layout: the best of ") { 3 } else { 4 }, "{text}");
         folder.stepsim(next[0]).ok();
     }
+}
+
+/// The first layout of a plan is the one of a search, however little memory there is; of 24 layouts that come first in
+/// closed form on 8 H100 all run out of memory, and one behind them fits.
+#[test]
+fn a_plan_finds_what_fits() {
+    let folder = folder();
+    let first = |report: &str| folder.json(report)["ranking"][0]["step_time_s"].as_f64().expect("a first");
+    for gb in ["1.8", "2.5"] {
+        let set = format!("topology.device.hbm.GB={gb}");
+        folder
+            .stepsim(&format!("plan config.json --on 8xh100 --batch 64 --set {set} --report plan.report"))
+            .ok();
+        folder
+            .stepsim(&format!(
+                "search config.json -t 8xh100 --fix batch.global=64 --fix {set} --report search.report"
+            ))
+            .ok();
+        let planned = folder.json("plan.report")["step_time_s"].as_f64().expect("a step");
+        let found = first("search.report");
+        assert!((planned / found - 1.0).abs() < 0.01, "{gb} GB: plan {planned}, search {found}");
+    }
+    folder.stepsim("plan qwen3-30b-a3b --on 8xh100 -o plan.json").ok();
 }
 
 /// Where a workload stands the same files are taken.

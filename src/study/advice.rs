@@ -58,6 +58,15 @@ impl WeighedLayout {
         beyond().unwrap_or(false)
     }
 
+    /// Why it is not first, where its step is shorter than that of the layout that is.
+    pub fn behind(&self, first: &WeighedLayout) -> Option<String> {
+        let is_shorter = self.of.found.seconds < first.of.found.seconds;
+        is_shorter.then(|| match self.memory.filter(|_| self.cost > first.cost) {
+            Some(memory) => format!("memory {:.0} % full lengthens it", 100.0 * memory),
+            None => "hides more communication than any measured step like it".to_owned(),
+        })
+    }
+
     /// The advice about it, with its answer; what could be otherwise is played where it is `asked`. `None` where its step
     /// has no report.
     pub fn advice(&self, base: &StudyBase, asked: bool) -> Option<Advice> {
@@ -94,8 +103,7 @@ pub(super) fn sorted(base: &StudyBase, weighed: &mut [WeighedLayout]) -> Vec<usi
     if let Some(at) = sober {
         weighed[..=at].rotate_right(1);
     }
-    let costs: Vec<(Option<LayoutKind>, f64)> = weighed.iter().map(|w| (w.kind, w.cost)).collect();
-    three_unlike(&costs)
+    three_unlike(&weighed.iter().map(|layout| layout.kind).collect::<Vec<_>>())
 }
 
 /// Why a layout is worth measuring, and how far to trust it.

@@ -26,8 +26,9 @@ use stepsim_simulate::{Inputs, Options, RunStatus};
 /// Layouts simulated before the best is looked at again.
 pub(super) const BATCH: usize = 16;
 
-/// Layouts over the limit by more than this part of their memory, in closed form, are simulated after all others.
-const DOUBT: f64 = 0.1;
+/// Micro-batches after which a step repeats itself, about: turns through its pipeline, and the fewest.
+const TURNS: u64 = 16;
+const FEWEST: u64 = 64;
 
 /// The difference between times that are summed differently, at most, as a part of them.
 const ROUNDING: f64 = 1e-6;
@@ -40,9 +41,11 @@ pub(super) struct LayoutCandidate {
     /// In closed form.
     pub form: Measures,
     pub least: f64,
-    /// Layers of its micro-batches: what a play of it costs.
+    /// Layers of its micro-batches.
     pub passes: u64,
-    /// True if little but the margin lets it fit.
+    /// Of these, the ones that are played before the step repeats itself, about: what a play of it costs.
+    pub cost: u64,
+    /// True if it is over the limit of memory in closed form, though not for certain: simulated after all others.
     pub doubtful: bool,
     /// Nothing better is to be expected of its simulation.
     expected: f64,
@@ -64,10 +67,19 @@ impl LayoutCandidate {
         }
     }
 
-    /// The choices by which closed form and simulation differ most: how state is sharded, and experts are dealt out.
+    /// The choices by which closed form and simulation differ most: sharding, experts, and how often both communicate.
     pub fn kind(&self) -> String {
-        let of = |path: &str| self.settings.get(path).map(Value::to_string).unwrap_or_default();
-        ["parallelism.sharding", "parallelism.sharding.kind", "parallelism.expert"].map(of).join(" ")
+        let chosen = self.chosen(["parallelism.sharding", "parallelism.sharding.kind", "parallelism.expert"]);
+        format!("{chosen} {}", self.passes)
+    }
+
+    /// The choices by which closed form and simulation differ most in memory.
+    pub fn held(&self) -> String {
+        self.chosen(["parallelism.sharding", "parallelism.sharding.kind", "recompute"])
+    }
+
+    fn chosen(&self, paths: [&str; 3]) -> String {
+        paths.map(|path| self.settings.get(path).map(Value::to_string).unwrap_or_default()).join(" ")
     }
 
     /// The report of its step, with communication; `None` where it has none, or the search is to end.
@@ -141,11 +153,12 @@ struct Bounded {
     /// Bytes that are held for certain.
     least: f64,
     passes: u64,
+    cost: u64,
     doubtful: bool,
 }
 
-/// A place in the line: surely fitting layouts first, then the best; of equal ones first the layouts whose walk is to
-/// come, then the order of the space.
+/// A place in the line: layouts that fit in closed form first, then the best; of equal ones first the layouts whose
+/// walk is to come, then the order of the space.
 #[derive(PartialEq)]
 struct QueuePlace {
     doubtful: bool,
@@ -237,13 +250,13 @@ impl Bounds<'_> {
         told
     }
 
-    /// The layouts that surely fit, with their points.
+    /// The layouts that fit in closed form, with their points.
     fn fitting(&self) -> impl Iterator<Item = (usize, &Bounded)> {
         let found = self.all.iter().enumerate().filter_map(|(point, found)| Some((point, found.as_ref()?)));
         found.filter_map(|(point, found)| Some((point, found.as_ref().ok().filter(|found| !found.doubtful)?)))
     }
 
-    /// Some of the layouts that surely fit, best first.
+    /// Some of the layouts that fit in closed form, best first.
     fn best(&self, most: usize) -> Vec<(usize, &Bounded)> {
         let score = |bounded: &Bounded| bounded.form.score(self.options.objective);
         let mut all: Vec<_> = self.fitting().collect();
@@ -408,6 +421,10 @@ impl<'a> CandidateQueue<'a> {
         }
         self.candidates.get_mut(place).filter(|candidate| candidate.doubtful == doubtful)
     }
+    /// True if a layout that is over the limit of memory in closed form has a better estimate.
+    pub fn has_doubtful_before(&self, score: f64) -> bool {
+        self.waiting.iter().any(|Reverse(place)| place.doubtful && place.score < score)
+    }
     /// All of them.
     pub fn all(&mut self) {
         while !self.waiting.is_empty() {
@@ -516,10 +533,14 @@ fn bound(base: &StudyBase, settings: &Map<String, Value>, options: &SearchOption
     }
     let at_least = Measures::new(&inputs, found.tokens, least_s, memory);
     let form = Measures { seconds: found.form_seconds * (1.0 - ROUNDING), ..at_least };
-    let doubtful = memory * (1.0 - DOUBT) > limit;
+    let doubtful = memory > limit;
     let workload = &inputs.workload.value;
-    let passes = workload.micro_batches(inputs.machine.devices().into()) * inputs.model.layers;
-    Ok(Bounded { sets, settings: settings.clone(), at_least, form, least, passes, doubtful })
+    let micro_batches = workload.micro_batches(inputs.machine.devices().into());
+    let parallelism = &workload.parallelism;
+    let turn = parallelism.pipeline.size.saturating_mul(parallelism.pipeline.chunks.unwrap_or(1));
+    let until_repeat = turn.saturating_mul(TURNS).max(FEWEST);
+    let [passes, cost] = [micro_batches, micro_batches.min(until_repeat)].map(|m| m * inputs.model.layers);
+    Ok(Bounded { sets, settings: settings.clone(), at_least, form, least, passes, cost, doubtful })
 }
 
 /// The whole closed form of a layout.
@@ -528,7 +549,7 @@ fn walked(base: &StudyBase, bounded: &Bounded, options: &SearchOptions) -> Candi
     let global = inputs.workload.value.batch.global;
     let seconds = base.shared.estimators.of_any_batch(&inputs, &mut |form| form.seconds(global));
     let seconds = seconds.map_err(|_| "invalid")?.map_err(|_| "invalid")?;
-    let Bounded { sets, settings, at_least, form: _, least, passes, doubtful } = bounded;
+    let Bounded { sets, settings, at_least, form: _, least, passes, cost, doubtful } = bounded;
     let least_s = at_least.seconds;
     let form = Measures { seconds, ..*at_least };
     let at_best = form.less(options.margin);
@@ -542,6 +563,7 @@ fn walked(base: &StudyBase, bounded: &Bounded, options: &SearchOptions) -> Candi
         form,
         least: *least,
         passes: *passes,
+        cost: *cost,
         doubtful: *doubtful,
         expected,
         floor,

@@ -40,7 +40,7 @@ defaults! {
         pub devices: Option<(u64, u64)>,
         /// How many layouts are ranked.
         pub top: usize = 10,
-        /// Most layouts that are simulated.
+        /// Most layouts that are simulated, without those that have no result that counts.
         pub most_simulated: usize = 400,
         /// Layers of micro-batches that are played of all layouts together; default: no limit.
         pub most_passes: Option<u64>,

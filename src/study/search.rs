@@ -67,6 +67,9 @@ pub struct RankedLayout {
     /// Of the first, and of the two unlike it: how far to trust it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub advice: Option<Advice>,
+    /// Of one beside the first whose step is shorter: why it is not first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub behind: Option<String>,
     /// Of the first: from the peak to MFU, mean of all ranks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub waterfall: Option<BarsReport>,
@@ -295,11 +298,13 @@ fn within(
         let sets = sets(&found);
         found.row(&base, sets)
     };
+    let first = ranked.first().map(|first| WeighedLayout::new(&base, first.clone(), options.objective));
     let advised = |found: SimulatedLayout, is_first: bool| {
         let weighed = WeighedLayout::new(&base, found, options.objective);
+        let behind = first.as_ref().filter(|_| !is_first).and_then(|first| weighed.behind(first));
         let advice =
             (is_first || options.answers).then(|| weighed.advice(&base, is_first && options.answers));
-        RankedLayout { advice: advice.flatten(), ..row(weighed.of) }
+        RankedLayout { advice: advice.flatten(), behind, ..row(weighed.of) }
     };
     let played = ranked.first().and_then(|first| first.candidate.report(&base).cloned());
     report.unlike = pool::all(unlike.len(), threads, &|i| advised(unlike[i].clone(), false));
@@ -389,6 +394,7 @@ impl SimulatedLayout {
             joules_per_token: None,
             outcome,
             advice: None,
+            behind: None,
             waterfall: None,
             slower_by: Vec::new(),
         }

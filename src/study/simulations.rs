@@ -11,9 +11,13 @@ use super::outcome::PointOutcome;
 use super::rows::StudyError;
 use stepsim_core::interrupt::{check, until};
 use stepsim_core::pool;
+use stepsim_simulate::RunStatus;
 
 /// A layout promises as much as another whose promise is shorter by less than this.
 const AS_MUCH: f64 = 1.25;
+
+/// Simulations without a result that counts, for each that is wanted with one: they end as soon as memory runs out.
+const WITHOUT_RESULT: usize = 2;
 
 /// The layouts that have been simulated, and the ones left out.
 pub(super) struct SearchSimulations {
@@ -67,11 +71,13 @@ impl SearchSimulations {
             options,
             known: BestScores::new(options.top),
             outcomes: Vec::new(),
+            found: 0,
             longer: BTreeMap::new(),
+            ran_out: BTreeMap::new(),
             front: Vec::new(),
             left: Vec::new(),
             next: 0,
-            passes: 0,
+            cost: 0,
             is_over: false,
         };
         let mut behind = Vec::new();
@@ -101,15 +107,19 @@ struct SearchRun<'a> {
     options: &'a SearchOptions,
     known: BestScores,
     outcomes: Vec<(usize, PointOutcome)>,
+    /// How many of them count.
+    found: usize,
     /// By kind of layout: how many times as long as in closed form a simulation of it was at least.
     longer: BTreeMap<String, f64>,
+    /// By what a device holds: the bytes in closed form with which one ran out of memory, at least.
+    ran_out: BTreeMap<String, f64>,
     /// Candidates that may be simulated, and those that are not.
     front: Vec<usize>,
     left: Vec<usize>,
     /// The next candidate.
     next: usize,
     /// Layers of micro-batches that have been played.
-    passes: u64,
+    cost: u64,
     /// True if all that come have a longer estimate than counts.
     is_over: bool,
 }
@@ -120,6 +130,17 @@ impl SearchRun<'_> {
         self.known.best().is_finite() && self.options.stop.is_pulled()
     }
 
+    /// How many more are simulated at most: what has no result that counts is none of them, up to a number. Some are
+    /// kept for those over the limit of memory in closed form, where one of these is estimated to be the best.
+    fn still_allowed(&self, line: &CandidateQueue<'_>, doubtful: bool) -> usize {
+        let most = self.options.most_simulated;
+        if self.outcomes.len() - self.found >= WITHOUT_RESULT * most {
+            return 0;
+        }
+        let is_kept = !doubtful && line.has_doubtful_before(self.known.best());
+        (most - if is_kept { most / 3 } else { 0 }).saturating_sub(self.found)
+    }
+
     /// The next candidates that are to be simulated.
     fn next_batch(
         &mut self,
@@ -127,23 +148,28 @@ impl SearchRun<'_> {
         doubtful: bool,
         tell: &mut dyn FnMut(u64) -> Result<(), StudyError>,
     ) -> Result<Vec<usize>, StudyError> {
-        let (options, is_first, before) = (self.options, self.outcomes.is_empty(), self.passes);
+        let (options, is_first, before) = (self.options, self.outcomes.is_empty(), self.cost);
         let learns = options.most_ops.is_some();
         let most = if learns { options.first_played } else { BATCH };
-        let most = most.min(options.most_simulated - self.outcomes.len());
-        self.look_ahead(line, doubtful, most, tell)?;
-        let batch = match learns {
-            true => {
-                self.bring(line, doubtful, most);
-                let ops_a_pass = line.base.shared.steps.ops() as f64 / before.max(1) as f64;
-                self.picked(&line.candidates, most, ops_a_pass)
+        let most = most.min(self.still_allowed(line, doubtful));
+        let batch = loop {
+            let next = self.next;
+            self.look_ahead(line, doubtful, most, tell)?;
+            if !learns {
+                break std::mem::take(&mut self.front);
             }
-            false => std::mem::take(&mut self.front),
+            self.bring(line, doubtful, most);
+            let ops_a_pass = line.base.shared.steps.ops() as f64 / before.max(1) as f64;
+            let picked = self.picked(&line.candidates, most, ops_a_pass);
+            // Where none of these promises to be the best, one behind them may.
+            if !picked.is_empty() || self.next == next || most == 0 {
+                break picked;
+            }
         };
-        self.passes += batch.iter().map(|i| line.candidates[*i].passes).sum::<u64>();
+        self.cost += batch.iter().map(|i| line.candidates[*i].cost).sum::<u64>();
         let score = |i: &usize| line.candidates[*i].form.score(options.objective);
         if is_first
-            && (line.is_large() || self.passes - before > LONG)
+            && (line.is_large() || self.cost - before > LONG)
             && let Some(first) = batch.iter().min_by(|a, b| score(a).total_cmp(&score(b)))
             && line.told.is_none_or(|told| score(first) < told)
         {
@@ -161,14 +187,14 @@ impl SearchRun<'_> {
         tell: &mut dyn FnMut(u64) -> Result<(), StudyError>,
     ) -> Result<(), StudyError> {
         let (options, base) = (self.options, line.base);
-        let mut passes = self.passes + self.front.iter().map(|i| line.candidates[*i].passes).sum::<u64>();
+        let mut cost = self.cost + self.front.iter().map(|i| line.candidates[*i].cost).sum::<u64>();
         while !self.is_over
             && self.front.len() < most
             && !self.is_to_end()
             && (self.front.is_empty() || !options.stop.is_pulled())
             && let Some(candidate) = line.at(self.next, doubtful, self.known.last())
         {
-            if !options.affords(passes + candidate.passes, 0.0, self.outcomes.len() + self.front.len()) {
+            if !options.affords(cost + candidate.cost, 0.0, self.outcomes.len() + self.front.len()) {
                 break;
             }
             if candidate.hopeless(&self.known).is_none() {
@@ -176,7 +202,7 @@ impl SearchRun<'_> {
             }
             match candidate.hopeless(&self.known) {
                 None => {
-                    passes += candidate.passes;
+                    cost += candidate.cost;
                     self.front.push(self.next);
                 }
                 Some(reason) => {
@@ -226,13 +252,16 @@ impl SearchRun<'_> {
         let options = self.options;
         let hopes = |i: &usize| {
             let at_best = self.promise(&candidates[*i]) * (1.0 - options.margin);
-            candidates[*i].hopeless(&self.known).is_none() && at_best <= self.known.best()
+            let is_as_full = |ran_out: &f64| candidates[*i].form.memory_bytes >= *ran_out;
+            candidates[*i].hopeless(&self.known).is_none()
+                && at_best <= self.known.best()
+                && !self.ran_out.get(&candidates[*i].held()).is_some_and(is_as_full)
         };
         let (mut front, left): (Vec<usize>, Vec<usize>) =
             self.front.iter().copied().partition(|i| hopes(i) && !self.is_to_end());
         self.left.extend(left);
         let promise = |i: &usize| self.promise(&candidates[*i]);
-        let (mut batch, mut kinds, mut passes) = (Vec::new(), BTreeSet::new(), self.passes);
+        let (mut batch, mut kinds, mut cost) = (Vec::new(), BTreeSet::new(), self.cost);
         while batch.len() < most {
             let least = front.iter().map(promise).fold(f64::INFINITY, f64::min);
             let near = (0..front.len()).filter(|at| promise(&front[*at]) <= AS_MUCH * least);
@@ -241,8 +270,8 @@ impl SearchRun<'_> {
             else {
                 break;
             };
-            passes += candidates[front[at]].passes;
-            if !options.affords(passes, passes as f64 * ops_a_pass, self.outcomes.len() + batch.len()) {
+            cost += candidates[front[at]].cost;
+            if !options.affords(cost, cost as f64 * ops_a_pass, self.outcomes.len() + batch.len()) {
                 break;
             }
             kinds.insert(candidates[front[at]].kind());
@@ -255,7 +284,7 @@ impl SearchRun<'_> {
     /// Simulates candidates; those that are under way as the search is to end stay behind, unless there is no other.
     fn play(&mut self, batch: &[usize], line: &CandidateQueue<'_>, threads: usize, simulate: Simulate<'_>) {
         let (options, candidates, is_large) = (self.options, &line.candidates, line.is_large());
-        let is_told = is_large || self.passes > LONG;
+        let is_told = is_large || self.cost > LONG;
         let has_one = self.known.best().is_finite();
         // Records of long steps are large: one at a time.
         let alone = batch.iter().any(|i| options.plays_once(candidates[*i].passes));
@@ -292,8 +321,13 @@ impl SearchRun<'_> {
             let found = candidates[i].form.simulated(&outcome).filter(|found| options.in_time(*found));
             if let Some(score) = found.map(|found| found.score(options.objective)) {
                 self.known.add(score);
+                self.found += 1;
                 let longer = self.longer.entry(candidates[i].kind()).or_insert(f64::INFINITY);
                 *longer = longer.min(score / candidates[i].form.score(options.objective));
+            }
+            if outcome.status == RunStatus::OutOfMemory {
+                let least = self.ran_out.entry(candidates[i].held()).or_insert(f64::INFINITY);
+                *least = least.min(candidates[i].form.memory_bytes);
             }
             self.outcomes.push((i, outcome));
         }

@@ -79,7 +79,8 @@ pub(super) fn screen(plan: &RunPlan, planned: &SimulatedPlan, whole: Option<&str
         let step = ranked.outcome.step_time_s.map_or(String::new(), |s| format!("{}: ", Time::from_s(s)));
         let mut settings = ranked.settings.clone();
         settings.retain(|path, value| says(&plan.workload, path) != Some(value));
-        lines.add("or", &format!("{step}{}", layout(&settings)));
+        let behind = ranked.behind.as_ref().map_or(String::new(), |why| format!("; not first: {why}"));
+        lines.add("or", &format!("{step}{}{behind}", layout(&settings)));
     }
     lines.text
 }

@@ -60,7 +60,7 @@ pub struct Args {
     /// How many layouts are ranked
     #[arg(long, default_value_t = 10, value_name = "N", value_parser = crate::asked::whole::<u32>(1..=u32::MAX.into()))]
     top: u32,
-    /// Most layouts that are simulated
+    /// Most layouts that are simulated with a result that counts
     #[arg(long, default_value_t = 400, value_name = "N",
         value_parser = crate::asked::whole::<u32>(1..=u32::MAX.into()))]
     most_simulated: u32,
@@ -257,7 +257,8 @@ fn worth_measuring(report: &SearchReport) -> String {
     let mut text = String::from("\nworth measuring, ten steps each:\n");
     for ranked in report.worth_measuring() {
         text += &format!("  {}\n", layout(&ranked.settings));
-        let lines = ranked.advice.iter().flat_map(|advice| advice.lines());
+        let behind = ranked.behind.iter().map(|why| format!("not first: {why}"));
+        let lines = behind.chain(ranked.advice.iter().flat_map(|advice| advice.lines()));
         text += &lines.map(|line| format!("    {line}\n")).collect::<String>();
     }
     text

@@ -93,9 +93,10 @@ impl MeasuredLayout {
 
 /// Measured speed of the chosen layout over the fastest one's, and the same of the best of three unlike ones.
 pub fn speeds(rows: &[MeasuredLayout]) -> [f64; 2] {
-    let costs: Vec<(LayoutKind, f64)> = rows.iter().map(|row| (row.kind, row.cost)).collect();
-    let three = three_unlike(&costs);
-    let fastest = |of: &[usize]| of.iter().map(|i| rows[*i].measured_s).fold(f64::INFINITY, f64::min);
+    let mut order: Vec<&MeasuredLayout> = rows.iter().collect();
+    order.sort_by(|a, b| a.cost.total_cmp(&b.cost));
+    let three = three_unlike(&order.iter().map(|row| row.kind).collect::<Vec<LayoutKind>>());
+    let fastest = |of: &[usize]| of.iter().map(|i| order[*i].measured_s).fold(f64::INFINITY, f64::min);
     let all = rows.iter().map(|row| row.measured_s).fold(f64::INFINITY, f64::min);
     [&three[..1], &three[..]].map(|of| all / fastest(of))
 }

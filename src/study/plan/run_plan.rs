@@ -260,7 +260,7 @@ impl RunPlan {
         self.advice.clone_from(&first.advice);
         self.stopped = found.report.stopped;
         let why =
-            format!("layout: the shortest of {} ({} simulated)", found.report.points, found.report.simulated);
+            format!("layout: the best of {} ({} simulated)", found.report.points, found.report.simulated);
         let chosen = |path: &str| path.starts_with("parallelism.") || path == "batch.micro_batch";
         self.fields.retain(|field| field.origin.from != ValueClass::Assumed || !chosen(&field.path));
         self.put("parallelism", Value::Null, ValueOrigin::assumed(why));
@@ -277,7 +277,14 @@ impl RunPlan {
             [] => String::new(),
             stated => format!(" with {}", stated.join(", ")),
         };
-        let problem = format!("none of {} layouts fits on {}{stated}", report.points, self.on);
+        let (points, simulated, on) = (report.points, report.simulated, &self.on);
+        let problem = match report.pruned.get("limit").copied().unwrap_or(0) {
+            0 => format!("none of {points} layouts fits on {on}{stated}"),
+            left => format!(
+                "of {points} layouts none fits that was simulated on {on}{stated}: {simulated} ran out of memory, \
+                 {left} that may be short of it too were not tried"
+            ),
+        };
         let error = SpecError::file(&self.name, problem);
         let memory = report.pruned.get("memory").copied().unwrap_or(0)
             + report.unfit.get("out_of_memory").copied().unwrap_or(0);
@@ -301,7 +308,7 @@ impl RunPlan {
         let digits = self.on.find(|c: char| !c.is_ascii_digit())?;
         let (count, name) = self.on.split_at(digits);
         let count: u64 = count.parse().ok()?;
-        let options = SearchOptions { top: 1, most_simulated: 4, ..self.search_options() };
+        let options = SearchOptions { top: 1, most_simulated: 4, hear: None, ..self.search_options() };
         let sizes = (1..=6).map(|doubled| format!("{}{name}", count << doubled));
         sizes.into_iter().find(|on| {
             let mut workload = self.workload.clone();
@@ -318,7 +325,7 @@ impl RunPlan {
             fix: [self.machine_sets.clone(), self.stated.clone()].concat(),
             top: 1,
             most_simulated: MOST_SIMULATED,
-            most_passes: Some(MOST_PASSES),
+            most_passes: (!has_experts).then_some(MOST_PASSES),
             most_ops: has_experts.then_some(MOST_OPS),
             // The closed form orders layouts with experts least well.
             first_played: if has_experts { 4 } else { 2 },
@@ -445,8 +452,8 @@ const LINE: &str = "\n                   ";
 
 /// Layouts that are simulated at most: a plan is for a first look, `stepsim search` for the rest.
 const MOST_SIMULATED: usize = 24;
-/// Layers of micro-batches that are played at most, beyond the first layouts: some ten CPU-seconds. Where a step is
-/// long, the closed form chooses among all but the first.
+/// Layers of micro-batches that are played at most of layouts without experts, beyond the first ones: some ten
+/// CPU-seconds. Where a step is long, the closed form chooses among all but the first.
 const MOST_PASSES: u64 = 100_000;
 
 /// Ops that are played at most of layouts with experts, whose ranks are least alike: some ten CPU-seconds, unless the

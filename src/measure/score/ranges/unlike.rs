@@ -38,18 +38,16 @@ pub fn cost_of(seconds: f64, memory: Option<f64>, slots: u64) -> f64 {
     seconds + MeasuredSteps::shipped().full.seconds(memory.unwrap_or_default(), slots)
 }
 
-/// The places of three candidates, given their kinds and costs: the cheapest, then the cheapest of each kind that is
-/// not among them; where kinds run out, the next by cost.
-pub fn three_unlike<K: PartialEq>(candidates: &[(K, f64)]) -> Vec<usize> {
-    let mut order: Vec<usize> = (0..candidates.len()).collect();
-    order.sort_by(|a, b| candidates[*a].1.total_cmp(&candidates[*b].1));
+/// The places of three candidates, given their kinds, best first: the first, then the best of each kind that is not
+/// among them; where kinds run out, the next ones.
+pub fn three_unlike<K: PartialEq>(best_first: &[K]) -> Vec<usize> {
     let mut chosen: Vec<usize> = Vec::new();
-    for &at in &order {
-        if chosen.len() < WORTH && chosen.iter().all(|other| candidates[*other].0 != candidates[at].0) {
+    for (at, kind) in best_first.iter().enumerate() {
+        if chosen.len() < WORTH && chosen.iter().all(|other| best_first[*other] != *kind) {
             chosen.push(at);
         }
     }
-    let rest: Vec<usize> = order.into_iter().filter(|at| !chosen.contains(at)).collect();
+    let rest: Vec<usize> = (0..best_first.len()).filter(|at| !chosen.contains(at)).collect();
     chosen.extend(rest.into_iter().take(WORTH.saturating_sub(chosen.len())));
     chosen
 }
