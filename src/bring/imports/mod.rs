@@ -391,9 +391,10 @@ impl WorkloadDraft {
     }
     /// The software's defaults, a line each.
     fn defaults(&self) -> Vec<String> {
-        let mut lines = Vec::new();
-        flat("", &self.workload, &mut lines);
-        lines
+        let mut all = Vec::new();
+        // Tables are not as deep as a file may be.
+        let _ = syntax::flatten("", self.workload.clone(), 0, &mut all);
+        all.into_iter().map(|(path, value)| format!("{path} = {}", plain(&value))).collect()
     }
     /// Puts a field, or sets a quantity, whatever it was.
     fn lay(&mut self, path: &str, value: Value) {
@@ -501,18 +502,6 @@ impl WorkloadDraft {
 /// The value at a path, as a table writes it.
 fn at(value: &Value, path: &str) -> Option<String> {
     value.pointer(&format!("/{}", path.replace('.', "/"))).map(plain)
-}
-
-/// `path = value` of every value inside.
-fn flat(path: &str, value: &Value, lines: &mut Vec<String>) {
-    match value {
-        Value::Object(map) => map.iter().for_each(|(key, value)| {
-            let dot = if path.is_empty() { "" } else { "." };
-            flat(&format!("{path}{dot}{key}"), value, lines);
-        }),
-        Value::String(text) => lines.push(format!("{path} = {text}")),
-        other => lines.push(format!("{path} = {other}")),
-    }
 }
 
 /// True if a value leaves the choice to the software.

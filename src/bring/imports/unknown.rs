@@ -1,5 +1,6 @@
 //! A file of software that is not known: what it holds, and what it starts.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use super::files;
@@ -16,8 +17,7 @@ pub fn told_by(text: &str, word: &str) -> Option<String> {
         (!words.is_empty()).then(|| format!("{how} {}", few(words.iter().map(String::as_str))))
     };
     let python = names(syntax::Syntax::Python);
-    let modules = python.iter().filter_map(|name| Some(name.strip_prefix('@')?.to_owned()));
-    let modules = modules.filter(|name| !STANDARD.split(' ').any(|known| known == name)).collect();
+    let modules = modules_of(&python);
     let keys = [syntax::Syntax::Yaml, syntax::Syntax::Json].into_iter().flat_map(names);
     let keys = keys.filter(|name| !name.starts_with('=')).collect();
     if text.lines().any(|line| line.starts_with("apiVersion:")) {
@@ -33,7 +33,11 @@ pub fn told_by(text: &str, word: &str) -> Option<String> {
     let is_script = !word.ends_with(".py");
     let programs = programs_of(text, word).into_iter().filter(|_| is_script);
     let mut programs: Vec<String> = programs.map(|words| invocation::program(&words)).collect();
+    if programs.iter().any(|program| program.ends_with(".py")) {
+        programs.retain(|program| program.ends_with(".py"));
+    }
     programs.dedup();
+    programs.iter_mut().for_each(|program| *program += &imports(program, word));
     let is_part = (word.ends_with(".sh") || text.starts_with("#!")) && python.is_empty();
     let nothing = || is_part.then(|| "starts no program: another script may take it in".to_string());
     let told = told("imports", modules)
@@ -47,9 +51,25 @@ pub fn told_by(text: &str, word: &str) -> Option<String> {
     (!all.is_empty()).then(|| all.join("; "))
 }
 
+/// The modules of a program that stands beside a script, in words.
+fn imports(program: &str, word: &str) -> String {
+    let file = Invocation::of(word).file;
+    let beside = files::beside(Path::new(&file).parent().unwrap_or(Path::new("")), program);
+    let names = beside.and_then(|(_, text)| syntax::names(&[syntax::Syntax::Python], &text));
+    let modules = modules_of(&names.unwrap_or_default());
+    let modules: BTreeSet<&str> = modules.iter().filter_map(|name| name.split('.').next()).collect();
+    if modules.is_empty() { String::new() } else { format!(" with {}", few(modules.into_iter())) }
+}
+
+/// The modules among the names of a text of Python; Python's own are left out.
+fn modules_of(names: &[String]) -> Vec<String> {
+    let modules = names.iter().filter_map(|name| Some(name.strip_prefix('@')?.to_owned()));
+    modules.filter(|name| !STANDARD.split(' ').any(|known| known == name)).collect()
+}
+
 /// Modules of Python itself, which tell no software.
 const STANDARD: &str = "os sys re time math json glob random copy pickle pathlib typing functools dataclasses \
-    argparse logging datetime collections itertools contextlib warnings shutil subprocess";
+    argparse logging datetime collections itertools contextlib warnings shutil subprocess gc signal socket";
 
 /// The project in whose folders a file stands, as that calls itself.
 fn project(word: &str) -> Option<String> {
