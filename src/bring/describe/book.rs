@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Map, Value};
 
 use super::columns::DescribedColumns;
-use super::field_columns::COLUMNS;
+use super::field_columns::columns as columns_of_fields;
 use super::origin::{ValueClass, ValueOrigin};
 use super::shapes::Shapes;
 use super::{measurements, shape, tables};
@@ -153,7 +153,7 @@ impl RuleBook {
         let own =
             ["extra", "source", "kind", "q_lora_rank", "kv_lora_rank", "v_head_dim", "moe_every_layers"];
         let words = names.chain(told).map(String::as_str);
-        words.chain(asked).chain(own).chain(COLUMNS.map(|(_, c)| c)).collect()
+        words.chain(asked).chain(own).chain(columns_of_fields().map(|(_, c)| c)).collect()
     }
 
     /// All rules, the most general layer first.
@@ -293,28 +293,17 @@ fn shaped(
 fn fill_shape(columns: &mut DescribedColumns, name: &str) -> Result<Value, String> {
     let model: ModelSpec = load(name, &[]).map_err(|e| e.to_string())?.value;
     let origin = ValueOrigin { from: ValueClass::Model, why: format!("the model {name}") };
-    let moe = model.moe.as_ref();
-    columns.fill("gated_mlp", model.gated_mlp.into(), origin.clone());
-    for (column, value) in [
-        ("layers", Some(model.layers)),
-        ("hidden", Some(model.hidden)),
-        ("heads", Some(model.heads)),
-        ("kv_heads", model.kv_heads),
-        ("head_dim", model.head_size),
-        ("ffn", Some(model.ffn)),
-        ("vocab", Some(model.vocabulary)),
-        ("seq", Some(model.sequence)),
-        ("experts", moe.map(|m| m.experts)),
-        ("top_k", moe.map(|m| m.top_k)),
-        ("moe_ffn", moe.and_then(|m| m.ffn)),
-        ("shared_experts", moe.map(|m| m.shared_experts).filter(|n| *n > 0)),
-        ("dense_layers", moe.map(|m| m.first_dense_layers).filter(|n| *n > 0)),
-    ] {
-        if let Some(value) = value {
-            columns.fill(column, value.into(), origin.clone());
+    let made = stepsim_located::to_value(&model).map_err(|e| e.to_string())?;
+    let of_model = |(field, column): (&'static str, _)| Some((field.strip_prefix("model.")?, column));
+    let more = [("moe.shared_experts", "shared_experts"), ("moe.first_dense_layers", "dense_layers")];
+    let kept = |(field, _): &(&str, &str)| !["name", "prediction_modules"].contains(field);
+    for (field, column) in columns_of_fields().filter_map(of_model).chain(more).filter(kept) {
+        let value = made.pointer(&format!("/{}", field.replace('.', "/")));
+        if let Some(value) = value.filter(|value| !value.is_null() && value.as_u64() != Some(0)) {
+            columns.fill(column, value.clone(), origin.clone());
         }
     }
-    stepsim_located::to_value(&model).map_err(|e| e.to_string())
+    Ok(made)
 }
 
 impl Ruling {

@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::book::{RuleBook, Ruling, leaves};
-use super::field_columns::COLUMNS;
+use super::field_columns::columns;
 use super::layout::{DescribedLayout, layout};
 use super::machine::{MachineCase, machine};
 use super::origin::{ValueClass, ValueOrigin};
@@ -175,7 +175,7 @@ fn fields(ruling: &Ruling, workload: &Value, machine: &MachineCase, stack: &str)
 /// Where a field comes from: a rule, a column, or the shipped model.
 fn origin(ruling: &Ruling, path: &str) -> ValueOrigin {
     let of_column = || {
-        let (_, column) = COLUMNS.iter().find(|(field, _)| *field == path)?;
+        let (_, column) = columns().find(|(field, _)| *field == path)?;
         ruling.columns.origin(column)
     };
     let of_model = || {

@@ -11,21 +11,9 @@ use super::origin::ValueOrigin;
 use crate::imports::{FormatTable, word};
 
 /// Quantities of the tables that are columns here.
-const QUANTITIES: [(&str, &str); 13] = [
-    ("$tensor", "tp"),
-    ("$pipeline", "pp"),
-    ("$context", "cp"),
-    ("$expert", "ep"),
-    ("$chunks", "vp"),
-    ("$stage_layout", "pp_layout"),
-    ("$devices", "n_devices"),
-    ("$nodes", "n_nodes"),
-    ("$gpus_per_node", "devices_per_node"),
-    ("$accumulation", "grad_accum"),
-    ("$tokens_per_step", "gbs_tokens"),
-    ("$per_device_batch", "per_device_batch"),
-    ("sequence", "seq"),
-];
+const QUANTITIES: &str = "$tensor=tp $pipeline=pp $context=cp $expert=ep $chunks=vp $stage_layout=pp_layout \
+    $devices=n_devices $nodes=n_nodes $gpus_per_node=devices_per_node $accumulation=grad_accum \
+    $tokens_per_step=gbs_tokens $per_device_batch=per_device_batch sequence=seq";
 
 /// Takes up columns that are arguments of a training software: quantities become columns; what else they set is
 /// returned as words, path and value. A name that no rule has as a column is looked up, first in the table of the
@@ -45,7 +33,8 @@ pub fn take(columns: &mut DescribedColumns, known: &BTreeSet<&str>) -> Vec<(Stri
         columns.heed(&name);
         for (path, value) in sets {
             let words = format!("{name} = {}", columns.text(&name));
-            match QUANTITIES.iter().find(|(quantity, _)| *quantity == path) {
+            let mut pairs = QUANTITIES.split_whitespace().filter_map(|pair| pair.split_once('='));
+            match pairs.find(|(quantity, _)| *quantity == path) {
                 Some((_, column)) => drop(columns.fill(column, value, ValueOrigin::stated(words))),
                 None if path.starts_with('$') => {}
                 None => told.push((words, path, value)),

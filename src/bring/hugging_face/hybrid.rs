@@ -42,6 +42,9 @@ fn mamba2(c: &Config) -> Result<Mamba2Spec, SpecError> {
     })
 }
 
+/// The letters and names of its kinds of layers.
+const KINDS: [(char, &str); 4] = [('M', "mamba"), ('*', "attention"), ('-', "mlp"), ('E', "experts")];
+
 /// One letter a layer: M a state space, * attention, - an MLP, E experts.
 pub(super) fn nemotron_h(c: &Config) -> ModelResult {
     let listed = c.list_length("layers_block_type").unwrap_or(0);
@@ -62,21 +65,13 @@ pub(super) fn nemotron_h(c: &Config) -> ModelResult {
     }
     c.or(&["expand"], 2)?; // heads and their width say it
     let words = c.words("layers_block_type").unwrap_or_default();
-    let letters = words.iter().map(|word| match *word {
-        "mamba" => 'M',
-        "attention" => '*',
-        "mlp" => '-',
-        "moe" => 'E',
-        _ => '?',
-    });
+    let words = words.iter().map(|word| if *word == "moe" { "experts" } else { word });
+    let letters = words.map(|word| KINDS.iter().find(|kind| kind.1 == word).map_or('?', |kind| kind.0));
     let pattern = c.text("hybrid_override_pattern").map_or_else(|| letters.collect(), str::to_owned);
-    let layers = pattern.chars().map(|letter| match letter {
-        'M' => Ok("mamba"),
-        '*' => Ok("attention"),
-        '-' => Ok("mlp"),
-        'E' => Ok("experts"),
-        other => Err(SpecError::at("hybrid_override_pattern", format!("'{other}' is no kind of layer"))
-            .allowed("M, *, - and E")),
+    let layers = pattern.chars().map(|letter| {
+        let known = KINDS.iter().find(|kind| kind.0 == letter).map(|kind| kind.1);
+        let problem = || SpecError::at("hybrid_override_pattern", format!("'{letter}' is no kind of layer"));
+        known.ok_or_else(|| problem().allowed("M, *, - and E"))
     });
     let layers: Vec<&'static str> = layers.collect::<Result<_, _>>()?;
     if layers.len() as u64 != m.layers {

@@ -42,7 +42,8 @@ const FUNCTIONS: [(&str, ModelReader); 7] = [
 /// True if a JSON document looks like such a configuration: it names an architecture as no model file of ours does.
 pub fn is_config(value: &Value) -> bool {
     let names = |key| value.get(key).is_some();
-    (names("model_type") || names("architectures")) && !names("layers")
+    let trains = ["trainer", "lora", "output_dir"].into_iter().any(names);
+    (names("model_type") || names("architectures")) && !names("layers") && !trains
 }
 
 /// A model file, or a config.json as one.

@@ -8,18 +8,8 @@ use stepsim_spec::model::MoeSpec;
 use stepsim_spec::{ModelSpec, load};
 
 /// Matrices by the names of software that trains adapters.
-const MATRICES: [(&str, &str); 10] = [
-    ("q_proj", "query"),
-    ("k_proj", "key"),
-    ("v_proj", "value"),
-    ("o_proj", "projection"),
-    ("output_proj", "projection"),
-    ("gate_proj", "gate"),
-    ("up_proj", "up"),
-    ("down_proj", "down"),
-    ("linear_proj", "projection"),
-    ("query_key_value", "query"),
-];
+const MATRICES: &str = "q_proj=query k_proj=key v_proj=value o_proj=projection output_proj=projection \
+    gate_proj=gate up_proj=up down_proj=down linear_proj=projection query_key_value=query";
 
 impl WorkloadDraft {
     /// Puts the adapters, where the file has any; a list without matrices that are known here means all.
@@ -39,17 +29,14 @@ impl WorkloadDraft {
         }
         let rank = self.variable("adapter_rank").unwrap_or(8);
         self.put("training.adapters.rank", rank.into());
-        let mut of: Vec<&str> = Vec::new();
-        for name in self.variables.get("adapter_matrices").map(names).unwrap_or_default() {
-            match MATRICES.iter().find(|(known, _)| *known == name) {
-                Some((_, matrix)) if !of.contains(matrix) => of.push(matrix),
-                Some(_) => {}
-                None => {
-                    of.clear();
-                    break;
-                }
-            }
-        }
+        let known = |name: &str| {
+            let mut pairs = MATRICES.split_whitespace().filter_map(|pair| pair.split_once('='));
+            pairs.find(|(known, _)| *known == name).map(|(_, matrix)| matrix)
+        };
+        let said = self.variables.get("adapter_matrices").map(names).unwrap_or_default();
+        let all: Option<Vec<&str>> = said.iter().map(|name| known(name)).collect();
+        let mut of = Vec::new();
+        all.into_iter().flatten().for_each(|matrix| of.extend(Some(matrix).filter(|new| !of.contains(new))));
         if !of.is_empty() {
             self.put("training.adapters.of", json!(of));
         }

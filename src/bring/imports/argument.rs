@@ -5,8 +5,6 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::draft::Doubt;
-
 /// An argument of a file.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Argument {
@@ -28,10 +26,14 @@ pub struct Argument {
 }
 
 impl Argument {
-    pub(super) fn doubted(doubt: Doubt) -> Argument {
-        let Doubt { name, value, why } = doubt;
-        let (fields, open) = (Vec::new(), BTreeMap::new());
+    /// Something that a file says, or leaves open: it is not in the workload, and may change the step.
+    pub(super) fn doubted(name: impl Into<String>, value: Value, why: impl Into<String>) -> Argument {
+        let (name, why, fields, open) = (name.into(), why.into(), Vec::new(), BTreeMap::new());
         Argument { name, value, status: Status::Matters, fields, why, open }
+    }
+    /// A limit of what happens, or what is left open.
+    pub(super) fn limit(self, open: BTreeMap<String, Vec<Value>>) -> Argument {
+        Argument { status: Status::Taken, open, ..self }
     }
 }
 

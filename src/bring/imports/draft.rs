@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
+use super::argument::Argument;
+
 /// A workload on its way.
 #[derive(Debug, Default)]
 pub(super) struct WorkloadDraft {
@@ -18,15 +20,7 @@ pub(super) struct WorkloadDraft {
     /// Values that followed from several arguments or were assumed, in words.
     pub(super) assumed: Vec<String>,
     /// Facts outside of the workload that may change the step.
-    pub(super) doubts: Vec<Doubt>,
-}
-
-/// Something that a file says, or leaves open: it is not in the workload, and may change the step.
-#[derive(Debug)]
-pub(super) struct Doubt {
-    pub(super) name: String,
-    pub(super) value: Value,
-    pub(super) why: String,
+    pub(super) doubts: Vec<Argument>,
 }
 
 /// A workload with what became of it on the way.
@@ -34,5 +28,5 @@ pub(super) struct DraftResult {
     pub(super) workload: Value,
     /// Values that followed from several arguments or were assumed, in words.
     pub(super) assumed: Vec<String>,
-    pub(super) doubts: Vec<Doubt>,
+    pub(super) doubts: Vec<Argument>,
 }

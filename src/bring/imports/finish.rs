@@ -2,7 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
-use super::draft::{Doubt, DraftResult, WorkloadDraft};
+use super::argument::Argument;
+use super::draft::{DraftResult, WorkloadDraft};
 use super::table::{FormatTable, plain};
 use super::{Beside, object};
 use stepsim_spec::glob::fits;
@@ -67,8 +68,7 @@ impl WorkloadDraft {
 
     /// Something that a file says, or leaves open, is not in the workload and may change the step.
     pub(super) fn doubt(&mut self, name: &str, value: Value, why: &str) {
-        let (name, why) = (name.to_string(), why.to_string());
-        self.doubts.push(Doubt { name, value, why });
+        self.doubts.push(Argument::doubted(name, value, why));
     }
     pub(super) fn put(&mut self, path: &str, value: Value) {
         // Paths come from the specification.
@@ -491,7 +491,9 @@ impl WorkloadDraft {
     /// Rows of the embedding: given, or by the tokenizer; padded as the software pads them.
     fn vocabulary(&mut self, beside: &Beside) {
         if self.number("model.vocabulary").is_none() {
-            let found = self.tokenizer().or_else(|| self.named_beside(beside)).or_else(|| self.same_shape());
+            let found = self.tokenizer().or_else(|| self.named_beside(beside));
+            let is_own = self.variables.get("tokenizer").is_some_and(|kind| kind == "one of its own");
+            let found = found.or_else(|| self.same_shape().filter(|_| !is_own));
             let other = self.variables.get("tokenizer").filter(|kind| found.is_none() && !is_gpt2(kind));
             if let Some(kind) = other.cloned() {
                 let why = "the rows of its vocabulary are not said: model.vocabulary by --set";

@@ -80,7 +80,7 @@ pub(super) fn is_launcher(word: &str) -> bool {
 /// The script or module that a line runs, or else its words before the first option.
 pub(super) fn program(words: &[impl AsRef<str>]) -> String {
     let words: Vec<&str> = words.iter().map(AsRef::as_ref).collect();
-    let script = words.iter().find(|word| word.ends_with(".py"));
+    let script = words.iter().find(|word| word.ends_with(".py") && !word.contains(' '));
     let module = words.windows(2).find(|pair| pair[0] == "-m").map(|pair| &pair[1]);
     let before = words.iter().skip_while(|word| set(word).is_some());
     let head: Vec<&str> = before.take_while(|word| !word.starts_with('-')).copied().collect();

@@ -38,10 +38,10 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use draft::{Doubt, DraftResult, WorkloadDraft};
+use draft::{DraftResult, WorkloadDraft};
 use stepsim_spec::{SpecError, is_called_like_a_file, json, nearest};
 use syntax::{Open, TextStatements};
-use table::{ArgumentRule, plain};
+use table::{ArgumentRule, plain, truth};
 use vocabulary::Vocabulary;
 
 pub use argument::{Argument, Status};
@@ -136,6 +136,12 @@ fn translated(format: &str, text: &str, file: &str, beside: &Beside) -> Result<I
     if let Some((mark, why)) = refusal.filter(|_| !open.iter().any(is_short)) {
         return Err(SpecError::file(file, format!("{mark}: {why}")).allowed(table.description.clone()));
     }
+    // A configuration whose options a script says may hang on its variables.
+    given.retain(|(name, value)| {
+        let variable = value.as_str().and_then(|text| syntax::shell::opens(text).next());
+        open.extend(variable.map(|variable| Open::variable(variable, name)));
+        variable.is_none()
+    });
     for (file, text) in &beside.more {
         let over = beside_it(&table, text, file)?;
         given.retain(|(name, _)| over.arguments.iter().all(|(other, _)| other != name));
@@ -170,18 +176,16 @@ fn translated(format: &str, text: &str, file: &str, beside: &Beside) -> Result<I
         )
         .hint("is it of another format? `stepsim import --help` lists them"));
     }
-    let read = |doubt| Argument { status: Status::NoEffect, ..Argument::doubted(doubt) };
-    arguments.extend(opened.into_iter().map(read));
+    arguments.extend(opened.into_iter().map(|read| Argument { status: Status::NoEffect, ..read }));
     arguments.extend(unanswered(&table, &open, beside, file)?);
     let open = left_open(&table, open);
     let run_length = RunLength::of(&draft);
     let DraftResult { mut workload, mut assumed, doubts } =
         draft.finish(&table, beside, file).map_err(|e| where_open(e, file, &open))?;
-    arguments.extend(doubts.into_iter().map(Argument::doubted));
+    arguments.extend(doubts);
     adapters::without_experts(&mut workload);
     if let Some(why) = adapters::of_what_is_there(&mut workload) {
-        let (name, value) = ("adapters".to_string(), workload["training"]["adapters"]["of"].clone());
-        arguments.push(Argument::doubted(Doubt { name, value, why }));
+        arguments.push(Argument::doubted("adapters", workload["training"]["adapters"]["of"].clone(), why));
     }
     arguments.extend(longest(&table, &names, &arguments, &workload, beside));
     arguments.extend(launcher(&table, &arguments, text).filter(|_| beside.devices != Some(1)));
@@ -207,15 +211,21 @@ fn longest(
     let of_model = beside.model.is_some()
         && workload.get("sequence").is_none()
         && !arguments.iter().flat_map(|a| &a.fields).chain(&beside.stated).any(is_length);
+    // Positions of a model are no length of samples.
+    let is_position =
+        |a: &Argument| a.name.contains("position") && a.fields.iter().any(|path| path == "model.sequence");
+    let is_unsaid = workload.get("sequence").is_none() && !beside.stated.iter().any(is_length);
+    let of_positions = is_unsaid && arguments.iter().any(is_position);
+    let of_model = of_model || of_positions;
     let said = arguments.iter().map(|a| (a.name.as_str(), &a.value));
     let short = table.short.as_ref().filter(|short| !short.unless.iter().any(is_filled));
     let why = short.and_then(|short| short.why(said));
-    let why = why.or(of_model.then_some("nothing says how long samples are"))?.to_string();
+    let why = why.or(of_model.then_some("nothing says how long samples are"))?;
     let told = arguments.iter().any(|a| a.status == Status::Taken && !a.why.is_empty());
     let own = workload.get("sequence").or(workload.pointer("/model/sequence")).filter(|_| !of_model);
-    let (name, value) = ("sequence".to_string(), own.cloned().unwrap_or_else(|| "the model's".into()));
-    let limit = Argument { status: Status::Taken, ..Argument::doubted(Doubt { name, value, why }) };
-    (!told).then_some(limit)
+    let value = own.cloned().unwrap_or_else(|| "the model's".into());
+    let limit = Argument::doubted("sequence", value, why).limit(BTreeMap::new());
+    (of_positions || !told).then_some(limit)
 }
 
 /// How weights are cut, where a file leaves that to a configuration of its launcher.
@@ -223,21 +233,16 @@ fn launcher(table: &FormatTable, arguments: &[Argument], text: &str) -> Option<A
     let syntax = syntax::suiting(&table.syntax, text);
     let is_file = [Some(syntax::Syntax::Yaml), Some(syntax::Syntax::Json)].contains(&syntax);
     let rule = table.launcher.as_ref().filter(|_| is_file)?;
-    let why = rule.why(arguments.iter().map(|a| (a.name.as_str(), &a.value)))?.to_string();
-    let (name, value) = ("launcher".to_string(), "unsaid".into());
-    let open = rule.open.clone();
-    Some(Argument { status: Status::Taken, open, ..Argument::doubted(Doubt { name, value, why }) })
+    let why = rule.why(arguments.iter().map(|a| (a.name.as_str(), &a.value)))?;
+    Some(Argument::doubted("launcher", "unsaid".into(), why).limit(rule.open.clone()))
 }
 
 /// The software's release, where nothing says which one runs a file and several have stacks.
 fn release(table: &FormatTable, workload: &Value) -> Option<Argument> {
     let stack = workload.get("stack").filter(|stack| table.workload.get("stack") == Some(stack))?;
     let others: Vec<Value> = table.releases.iter().map(|other| other.as_str().into()).collect();
-    let why = "a file does not say which release runs it".to_string();
-    let doubt = Doubt { name: "stack".to_string(), value: stack.clone(), why };
-    let open = BTreeMap::from([("stack".to_string(), others)]);
-    let is_open = open.values().all(|others| !others.is_empty());
-    is_open.then(|| Argument { status: Status::Taken, open, ..Argument::doubted(doubt) })
+    let doubt = Argument::doubted("stack", stack.clone(), "a file does not say which release runs it");
+    (!others.is_empty()).then(|| doubt.limit(BTreeMap::from([("stack".to_string(), others)])))
 }
 
 /// Defaults of fields that a file does not say and that other releases have otherwise.
@@ -253,7 +258,7 @@ fn otherwise(
     let unsaid = table.otherwise.iter().filter(|(path, _)| !is_said(path));
     let doubt = |(path, why): (&String, &String)| {
         let value = workload.pointer(&format!("/{}", path.replace('.', "/")))?.clone();
-        Some(Argument::doubted(Doubt { name: path.clone(), value, why: why.clone() }))
+        Some(Argument::doubted(path, value, why))
     };
     unsaid.filter_map(doubt).collect()
 }
@@ -343,7 +348,7 @@ pub fn translate_model(format: &str, file: &str, beside: &Beside) -> Result<Impo
     Ok(Import {
         format: format.to_string(),
         workload,
-        arguments: doubts.into_iter().map(Argument::doubted).collect(),
+        arguments: doubts,
         defaults,
         assumed,
         length: RunLength::default(),
@@ -386,9 +391,10 @@ impl WorkloadDraft {
     }
     /// The software's defaults, a line each.
     fn defaults(&self) -> Vec<String> {
-        let mut lines = Vec::new();
-        flat("", &self.workload, &mut lines);
-        lines
+        let mut all = Vec::new();
+        // Tables are not as deep as a file may be.
+        let _ = syntax::flatten("", self.workload.clone(), 0, &mut all);
+        all.into_iter().map(|(path, value)| format!("{path} = {}", plain(&value))).collect()
     }
     /// Puts a field, or sets a quantity, whatever it was.
     fn lay(&mut self, path: &str, value: Value) {
@@ -469,7 +475,7 @@ impl WorkloadDraft {
             self.assumed.push(format!("{of_it}: by the name of {}, a file that is not here", plain(&value)));
             return argument(Status::Assumed, fields, &rule.why);
         }
-        let why = if rule.at_most { &rule.why } else { "" };
+        let why = if rule.at_most && truth(&value) { &rule.why } else { "" };
         argument(Status::Taken, fields, why)
     }
 
@@ -496,18 +502,6 @@ impl WorkloadDraft {
 /// The value at a path, as a table writes it.
 fn at(value: &Value, path: &str) -> Option<String> {
     value.pointer(&format!("/{}", path.replace('.', "/"))).map(plain)
-}
-
-/// `path = value` of every value inside.
-fn flat(path: &str, value: &Value, lines: &mut Vec<String>) {
-    match value {
-        Value::Object(map) => map.iter().for_each(|(key, value)| {
-            let dot = if path.is_empty() { "" } else { "." };
-            flat(&format!("{path}{dot}{key}"), value, lines);
-        }),
-        Value::String(text) => lines.push(format!("{path} = {text}")),
-        other => lines.push(format!("{path} = {other}")),
-    }
 }
 
 /// True if a value leaves the choice to the software.

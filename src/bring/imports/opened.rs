@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::draft::Doubt;
+use super::argument::Argument;
 use super::files;
 use super::invocation::Invocation;
 use super::jobs;
@@ -21,7 +21,7 @@ pub(super) fn open(
     more: &[(String, String)],
     file: &str,
     written: &BTreeMap<String, String>,
-) -> Vec<Doubt> {
+) -> Vec<Argument> {
     let folder = Path::new(file).parent().unwrap_or(Path::new("")).to_path_buf();
     let mut opened = Vec::new();
     let mut at = 0;
@@ -44,7 +44,7 @@ pub(super) fn open(
                 }
             }
             let why = format!("read from {}", found.display());
-            opened.push(Doubt { name: name.clone(), value: value.clone(), why });
+            opened.push(Argument::doubted(&name, value.clone(), why));
         }
         if read {
             given.remove(at);
@@ -61,7 +61,7 @@ pub(super) fn usual(
     names: &ArgumentNames,
     given: &mut Vec<(String, Value)>,
     file: &str,
-) -> Option<Doubt> {
+) -> Option<Argument> {
     let (_, path) = table.configurations.iter().find(|(mark, _)| names.get(mark).is_some())?;
     let (found, text) = files::beside(Path::new(file).parent().unwrap_or(Path::new("")), path)?;
     for (name, value) in syntax::names_and_values(&text, path)? {
@@ -71,7 +71,7 @@ pub(super) fn usual(
         }
     }
     let why = format!("read from {}", found.display());
-    Some(Doubt { name: "configuration".to_string(), value: path.as_str().into(), why })
+    Some(Argument::doubted("configuration", path.as_str().into(), why))
 }
 
 /// The configurations that programs of a script are given (`axolotl train x.yml`), beside it: the file of each and its
@@ -82,12 +82,13 @@ pub(super) fn launched(text: &str, word: &str, alone: bool) -> Vec<(String, Stri
     let folder = Path::new(&typed.file).parent().unwrap_or(Path::new("")).to_path_buf();
     let (programs, written) = syntax::shell::run(text, &typed).unwrap_or_default();
     let configuration = |words: &Vec<String>| {
-        let own = |path: &String| jobs::written(&written, path).cloned();
+        let own = |path: &str| jobs::written(&written, path).cloned();
         let at = words.iter().rposition(|word| is_configuration(word) || own(word).is_some())?;
+        // `--config=FILE` is an option with its value.
+        let path = words[at].rsplit_once('=').filter(|_| !alone).map_or(words[at].as_str(), |(_, path)| path);
         let before = at.checked_sub(1).filter(|at| !alone || !words[*at].starts_with('-'))?;
-        let own = own(&words[at]).map(|text| (word.to_string(), text));
-        let beside =
-            || files::beside(&folder, &words[at]).map(|(path, text)| (path.display().to_string(), text));
+        let own = own(path).map(|text| (word.to_string(), text));
+        let beside = || files::beside(&folder, path).map(|(path, text)| (path.display().to_string(), text));
         let (path, text) = own.or_else(beside)?;
         // The launcher's own configuration says how weights are cut.
         let launch = words[..=before].windows(2).find(|pair| pair[0] == "--config_file");
@@ -103,12 +104,18 @@ fn over(text: String, words: &[String]) -> Option<String> {
     if words.is_empty() {
         return Some(text);
     }
-    let mut whole: serde_yaml_ng::Value = serde_yaml_ng::from_str(&text).ok()?;
-    let mut words = words.iter();
+    let toml: Option<serde_yaml_ng::Value> = toml::from_str(&text).ok();
+    let is_toml = toml.is_some();
+    let mut whole = toml.or_else(|| serde_yaml_ng::from_str(&text).ok())?;
+    let mut words = words.iter().peekable();
     while let Some(word) = words.next() {
         let option = word.strip_prefix("--");
         let (name, value) = match word.split_once('=') {
             Some((name, value)) => (name.trim_start_matches("--"), value.to_owned()),
+            // A switch by itself is on.
+            None if is_toml && words.peek().is_none_or(|next| next.starts_with("--")) => {
+                (option?, "true".into())
+            }
             None => (option?, words.next()?.clone()),
         };
         let name = name.replace('-', "_");
@@ -121,7 +128,7 @@ fn over(text: String, words: &[String]) -> Option<String> {
         }
         *at = serde_yaml_ng::from_str(&value).unwrap_or_else(|_| value.clone().into());
     }
-    serde_yaml_ng::to_string(&whole).ok()
+    if is_toml { toml::to_string(&whole).ok() } else { serde_yaml_ng::to_string(&whole).ok() }
 }
 
 /// True if a word is called like a configuration that a program is given.

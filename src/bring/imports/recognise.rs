@@ -98,7 +98,7 @@ fn of_json(text: &str) -> Option<FileKind> {
         () if all(&["model", "batch"]) || (all(&["base"]) && (all(&["batch"]) || all(&["model"]))) => {
             FileKind::Workload
         }
-        () if hugging_face::is_config(&value) && !all(&["output_dir"]) => FileKind::HuggingFace,
+        () if hugging_face::is_config(&value) => FileKind::HuggingFace,
         () if all(&["layers", "hidden"]) => FileKind::Model,
         () if all(&["device", "node"]) || all(&["device", "graph"]) => FileKind::Machine,
         () if all(&["attn_heads"]) || all(&["num_procs", "tensor_par"]) || all(&["mem1", "networks"]) => {
@@ -122,9 +122,12 @@ pub struct ForeignSoftware {
     pub way_out: String,
 }
 
-/// The software whose names a text has that is not of its form: a template whose values are names still.
-pub fn resembles(text: &str) -> Option<&'static str> {
-    let names = ArgumentNames::of(&[Syntax::Yaml], text)?;
+/// The software whose names a text has that is not of its form, as a template whose values are names still; or has
+/// inside sections of its own.
+pub fn resembles(text: &str, is_inside: bool) -> Option<&'static str> {
+    let all = names(&[Syntax::Yaml, Syntax::Json], text)?.into_iter();
+    let inner = |name: String| if is_inside { Some(name.split_once('.')?.1.to_owned()) } else { Some(name) };
+    let names = ArgumentNames::new(all.filter_map(inner).collect());
     let table = FormatTable::all().values().max_by_key(|table| table.score(&names))?;
     (table.score(&names) > 0).then_some(table.words.as_str())
 }
@@ -190,8 +193,10 @@ pub(super) struct ArgumentNames {
 impl ArgumentNames {
     /// `None` where the text is of none of the syntaxes.
     pub fn of(syntaxes: &[Syntax], text: &str) -> Option<ArgumentNames> {
-        let in_order = names(syntaxes, text)?;
-        Some(ArgumentNames { all: in_order.iter().cloned().collect(), in_order })
+        Some(ArgumentNames::new(names(syntaxes, text)?))
+    }
+    fn new(in_order: Vec<String>) -> ArgumentNames {
+        ArgumentNames { all: in_order.iter().cloned().collect(), in_order }
     }
     /// Those of the programs that a script of a shell runs, as it is typed; `None` for another text.
     pub fn of_run(text: &str, typed: &Invocation) -> Option<ArgumentNames> {

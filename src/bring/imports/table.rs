@@ -435,7 +435,8 @@ fn words(value: &Value) -> String {
     texts.to_ascii_lowercase()
 }
 
-fn truth(value: &Value) -> bool {
+/// True for a value that switches something on.
+pub(super) fn truth(value: &Value) -> bool {
     match value {
         Value::Bool(b) => *b,
         Value::Number(n) => n.as_f64() != Some(0.0),

@@ -2,7 +2,7 @@
 
 use super::argument::Argument;
 use super::beside::Beside;
-use super::draft::Doubt;
+use super::opened::is_configuration;
 use super::syntax::{self, Open};
 use super::table::{self, FormatTable};
 use super::unknown::few;
@@ -61,10 +61,9 @@ pub(super) fn unanswered(
         );
     }
     let doubt = |open: &Open| {
-        let (name, value) = (few(open.arguments.iter().map(String::as_str)), open.variable.as_str().into());
+        let name = few(open.arguments.iter().map(String::as_str));
         let asks = if open.is_variable { "nothing sets" } else { "the script asks its machine" };
-        let why = format!("{asks}: {}", open.variable);
-        Argument::doubted(Doubt { name, value, why })
+        Argument::doubted(name, open.variable.as_str().into(), format!("{asks}: {}", open.variable))
     };
     Ok(machine.into_iter().map(doubt).collect())
 }
@@ -99,6 +98,9 @@ fn hangs(table: &FormatTable, name: &str, beside: &Beside) -> bool {
 fn typed_line(left: &[(String, String)], file: &str) -> String {
     let names = left.iter().map(|(name, _)| name.as_str());
     let options: Vec<&str> = names.filter(|name| name.starts_with("--")).collect();
+    if is_configuration(file) {
+        return "type the line that runs the script which starts it, with them in front".to_string();
+    }
     match (options.as_slice(), left) {
         ([], [(first, _), ..]) => format!("type the line that runs it: '{first}=... {file} ...'"),
         (options, _) => format!("type the line that runs it: '{file} {} ...'", options.join(" ... ")),

@@ -120,25 +120,21 @@ impl RunSpeed {
 }
 
 /// The units of speeds as one types them, with their factor.
-const WORDS: [(SpeedUnit, &[&str], f64); 14] = [
-    (SpeedUnit::Seconds, &["s", "sec", "s/it", "s/step", "s/iter"], 1.0),
-    (SpeedUnit::Milliseconds, &["ms", "ms/it", "ms/step"], 1.0),
-    (SpeedUnit::Seconds, &["min"], 60.0),
-    (SpeedUnit::Steps, &["it/s", "steps/s", "step/s"], 1.0),
-    (SpeedUnit::Sequences, &["samples/s", "seq/s", "sequences/s", "samples/sec"], 1.0),
-    (SpeedUnit::Tokens, &["tok/s/gpu", "tokens/s/gpu", "tok/s/device", "tokens/s/device", "tgs"], 1.0),
-    (SpeedUnit::Tokens, &["ktok/s/gpu", "ktokens/s/gpu"], 1e3),
-    (SpeedUnit::TokensOfAll, &["tok/s/all", "tokens/s/all"], 1.0),
-    (SpeedUnit::TokensOfAny, &["tok/s", "tokens/s", "tok/sec", "tokens/sec", "tps"], 1.0),
-    (SpeedUnit::TokensOfAny, &["ktok/s", "ktokens/s"], 1e3),
-    (SpeedUnit::TokensOfAny, &["mtok/s", "mtokens/s"], 1e6),
-    (SpeedUnit::Tflops, &["pflops", "pflop/s"], 1e3),
-    (
-        SpeedUnit::Tflops,
-        &["tflops", "tflop/s", "tflops/gpu", "tflop/s/gpu", "tflop/s/device", "tflops/s"],
-        1.0,
-    ),
-    (SpeedUnit::Percent, &["%", "%mfu"], 1.0),
+const WORDS: [(SpeedUnit, &str, f64); 14] = [
+    (SpeedUnit::Seconds, "s sec s/it s/step s/iter", 1.0),
+    (SpeedUnit::Milliseconds, "ms ms/it ms/step", 1.0),
+    (SpeedUnit::Seconds, "min", 60.0),
+    (SpeedUnit::Steps, "it/s steps/s step/s", 1.0),
+    (SpeedUnit::Sequences, "samples/s seq/s sequences/s samples/sec", 1.0),
+    (SpeedUnit::Tokens, "tok/s/gpu tokens/s/gpu tok/s/device tokens/s/device tgs", 1.0),
+    (SpeedUnit::Tokens, "ktok/s/gpu ktokens/s/gpu", 1e3),
+    (SpeedUnit::TokensOfAll, "tok/s/all tokens/s/all", 1.0),
+    (SpeedUnit::TokensOfAny, "tok/s tokens/s tok/sec tokens/sec tps", 1.0),
+    (SpeedUnit::TokensOfAny, "ktok/s ktokens/s", 1e3),
+    (SpeedUnit::TokensOfAny, "mtok/s mtokens/s", 1e6),
+    (SpeedUnit::Tflops, "pflops pflop/s", 1e3),
+    (SpeedUnit::Tflops, "tflops tflop/s tflops/gpu tflop/s/gpu tflop/s/device tflops/s", 1.0),
+    (SpeedUnit::Percent, "% %mfu", 1.0),
 ];
 
 impl std::str::FromStr for RunSpeed {
@@ -151,7 +147,7 @@ impl std::str::FromStr for RunSpeed {
             - lower.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.' || c == ',').len();
         let (number, unit) = lower.split_at(digits);
         let number = number.replace(',', "").parse::<f64>().ok().filter(|n| *n > 0.0 && n.is_finite());
-        let found = WORDS.iter().find(|(_, words, _)| words.contains(&unit));
+        let found = WORDS.iter().find(|(_, words, _)| words.split(' ').any(|word| word == unit));
         match (number, found) {
             (Some(number), Some((unit, _, times))) => Ok(RunSpeed { unit: *unit, value: number * times }),
             _ => {

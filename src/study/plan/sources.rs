@@ -317,7 +317,7 @@ fn is_method(word: &str) -> bool {
 fn nothing_known(word: &str, text: &str) -> SpecError {
     let known: Vec<&str> = FormatTable::all().values().map(|table| table.words.as_str()).collect();
     let holds = told_by(text, word).map_or_else(String::new, |words| format!(" (it {words})"));
-    let kind = resembles(text).map_or_else(
+    let kind = resembles(text, false).map_or_else(
         || format!("is of no known kind, its software is unknown{holds}"),
         |software| format!("has names of {software}, and not its form: fill in what stands for values"),
     );

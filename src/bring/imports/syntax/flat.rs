@@ -8,7 +8,7 @@ use stepsim_spec::SpecError;
 pub(super) const MAX_DEPTH: usize = 16;
 
 /// `a: {b: 1}` as `a.b` = 1. Lists stay values; an empty map is a value too.
-pub(super) fn flatten(
+pub(in crate::imports) fn flatten(
     head: &str,
     value: Value,
     depth: usize,

@@ -5,6 +5,7 @@ pub mod python;
 mod said;
 pub mod shell;
 
+pub(super) use flat::flatten;
 pub(super) use python::job;
 pub(super) use said::{Open, TextStatements};
 pub(super) use shell::PROGRAM;
@@ -15,7 +16,7 @@ use serde_json::Value;
 
 use super::budget;
 use super::invocation::Invocation;
-use flat::{MAX_DEPTH, flatten};
+use flat::MAX_DEPTH;
 use stepsim_spec::SpecError;
 
 /// A way in which arguments are written.

@@ -22,3 +22,11 @@ pub struct Open {
     /// True for a variable; else what is asked of a machine: a file, an output.
     pub is_variable: bool,
 }
+
+impl Open {
+    /// A variable that one argument hangs on.
+    pub fn variable(variable: &str, argument: &str) -> Open {
+        let (variable, arguments) = (variable.to_string(), vec![argument.to_string()]);
+        Open { variable, arguments, is_variable: true, ..Open::default() }
+    }
+}

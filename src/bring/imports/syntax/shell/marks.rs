@@ -17,7 +17,7 @@ pub(super) fn written(what: &str) -> String {
 }
 
 /// All that a text hangs on.
-pub(super) fn opens(text: &str) -> impl Iterator<Item = &str> {
+pub(in crate::imports) fn opens(text: &str) -> impl Iterator<Item = &str> {
     text.split(OPEN[0]).skip(1).filter_map(|part| part.split_once(OPEN[1])).map(|(what, _)| what)
 }
 

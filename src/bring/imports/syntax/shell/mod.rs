@@ -23,12 +23,12 @@ use serde_json::Value;
 use super::super::invocation::{Invocation, is_launcher};
 use super::said::{Open, TextStatements};
 use grammar::ShellCommand;
-use marks::{below_open, is_variable, opens, says_something, written as in_words};
+use marks::{below_open, is_variable, says_something, written as in_words};
 use player::Player;
 use stepsim_spec::{SpecError, json};
 
 pub use super::super::invocation::Counts;
-pub(in crate::imports) use marks::known;
+pub(in crate::imports) use marks::{known, opens};
 
 /// The names in a script's variables beside its arguments: a model, a checkpoint, a tokenizer.
 const BESIDE: &str = "script.names";
@@ -62,11 +62,16 @@ fn is_python(word: &str) -> bool {
 /// The names of all arguments that stand in a text, in whatever branch.
 pub(super) fn names(text: &str) -> Vec<String> {
     let mut names = Vec::new();
+    let mut before = "";
     for word in words(text) {
+        let is_named = NAMING.contains(&std::mem::replace(&mut before, word));
         let name = word.split_once('=').map_or(word, |(name, _)| name);
         if let Some(name) = name.strip_prefix("--") {
             names.push(name.replace('-', "_"));
-        } else if name == word && word.starts_with(|c: char| c.is_ascii_alphanumeric() || "./$".contains(c)) {
+        } else if name == word
+            && !is_named
+            && word.starts_with(|c: char| c.is_ascii_alphanumeric() || "./$".contains(c))
+        {
             names.push(format!("@{}", word.rsplit('/').next().unwrap_or_default()));
         } else if is_override(word) {
             names.push(name.trim_start_matches('+').to_string());
@@ -74,6 +79,9 @@ pub(super) fn names(text: &str) -> Vec<String> {
     }
     names
 }
+
+/// Words behind which a surrounding, a package or a folder stands, and no program that trains.
+const NAMING: [&str; 5] = ["activate", "install", "load", "cd", "pushd"];
 
 /// True if a word is `name=value`, as hydra and MaxText take them.
 fn is_override(word: &str) -> bool {

@@ -112,7 +112,9 @@ impl Player {
         let folder = Path::new(file).parent().unwrap_or(Path::new("")).to_path_buf();
         let mut player = Player { line: line.to_vec(), folder, counts, ..Player::default() };
         let place = player.folder.display().to_string();
-        let own = [("0", file), ("BASH_SOURCE", file), ("PWD", if place.is_empty() { "." } else { &place })];
+        let place = if place.is_empty() { "." } else { &place };
+        let own =
+            [("0", file), ("BASH_SOURCE", file), ("PWD", place), ("BASH_VERSION", "5.2.0"), ("BASH", "bash")];
         for (name, value) in own.into_iter().chain(FIRST.map(|name| (name, "0"))) {
             player.put(name, value.to_string());
         }
@@ -554,6 +556,10 @@ impl Player {
             let words = &fields[at + 1..];
             let first = words.iter().position(|word| !word.starts_with('-') && !word.contains('='));
             let line = words.iter().position(|word| word.starts_with('-') && word.ends_with('c'));
+            // A job that hands itself in again is another job.
+            if fields[at] == "sbatch" && first.is_some_and(|at| words[at] == self.text(&quoted("$0"))) {
+                return Some(true);
+            }
             if let Some(line) = line.and_then(|at| words.get(at + 1)) {
                 self.note(fields);
                 return self.play_text(line);
@@ -597,7 +603,7 @@ impl Player {
         let hangs = hangs.unwrap_or_else(|| format!("$({})", fields.join(" ")));
         self.print(&open_as(&hangs));
         self.hangs.push(hangs);
-        if stubs::is_apart(program) {
+        if stubs::is_apart(fields) {
             return None;
         }
         self.note(fields);

@@ -250,12 +250,19 @@ pub(super) fn is_quiet(option: &str) -> bool {
     option.starts_with('-') && !option.starts_with("--") && option.contains('q')
 }
 
-/// True if a name of a file fits none of these: programs whose words are no arguments of a job.
-pub(super) fn is_apart(program: &str) -> bool {
-    const APART: [&str; 30] = [
+/// True for a program whose words are no arguments of a job: one of the system, or a server.
+pub(super) fn is_apart(words: &[String]) -> bool {
+    const APART: [&str; 32] = [
         "mkdir", "cd", "rm", "cp", "mv", "ls", "find", "pip*", "git", "wget", "curl", "apt*", "sed", "tar",
         "cat", "tee", "sleep", "wait", "kill", "pkill", "module", "conda", "ulimit", "trap", "chmod", "ln",
-        "touch", "date", "which", "tail",
+        "touch", "date", "which", "tail", "ds_ssh", "pdsh",
     ];
-    APART.iter().any(|pattern| matches(pattern, program))
+    const STARTS: [&str; 3] = ["start", "stop", "status"];
+    let program = words[0].rsplit('/').next().unwrap_or_default();
+    let serves = |word: &String| {
+        let last = word.rsplit(['.', '_', '/']).next().unwrap_or_default();
+        !word.starts_with('-') && !word.contains([' ', '=']) && ["serve", "server"].contains(&last)
+    };
+    let is_cluster = program == "ray" && words.get(1).is_some_and(|word| STARTS.contains(&word.as_str()));
+    is_cluster || words.iter().any(serves) || APART.iter().any(|pattern| matches(pattern, program))
 }

@@ -1,18 +1,7 @@
 //! Arithmetic of a script: whole numbers, with the signs of C.
 
 /// Operators by how tightly they bind, the loosest first; of those that begin alike the longest first.
-const LEVELS: [&[&str]; 10] = [
-    &["||"],
-    &["&&"],
-    &["|"],
-    &["^"],
-    &["&"],
-    &["==", "!="],
-    &["<=", ">=", "<", ">"],
-    &["<<", ">>"],
-    &["+", "-"],
-    &["*", "/", "%"],
-];
+const LEVELS: [&str; 10] = ["||", "&&", "|", "^", "&", "== !=", "<= >= < >", "<< >>", "+ -", "* / %"];
 
 /// Signs that another begins with and that mean something else there.
 const LONGER: [(&str, &[&str]); 6] =
@@ -74,7 +63,7 @@ impl<'a> Sum<'a, '_> {
     fn level(&mut self, level: usize) -> Result<i64, String> {
         let Some(signs) = LEVELS.get(level) else { return self.power() };
         let mut left = self.level(level + 1)?;
-        while let Some(sign) = signs.iter().find(|sign| self.take(sign)) {
+        while let Some(sign) = signs.split(' ').find(|sign| self.take(sign)) {
             let right = self.level(level + 1)?;
             left = apply(sign, left, right).ok_or_else(|| format!("{left} {sign} {right}"))?;
         }
