@@ -40,7 +40,6 @@ FUNCTIONS = {
     "goodput": ("--report=-", "dict[str, Any]", "Where the days go."),
     "estimate": ("--report=-", "Estimate", "The terms and their sum."),
     "compare": ("--report=-", "types.Comparison", "Both sides and the effects between them."),
-    "replay": ("--report=-", "dict[str, Any]", "The step as it was measured and as it was played."),
     "share": ("--report=-", "dict[str, Any]", "What became of each job."),
     "schedule": ("--report=-", "Any", "The outcome of the schedule, or a list of those of all."),
     "collective": ("--report=-", "dict[str, Any]", "A row for each size."),

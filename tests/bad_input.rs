@@ -58,7 +58,7 @@ fn messages_are_those_of_the_file() {
         fails(folder.path(), &args, status, message, &kept);
         commands += 1;
     }
-    assert_eq!(commands, 75);
+    assert_eq!(commands, 74);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use stepsim::around::goodput::{
 };
 use stepsim::simulate::Inputs;
 use stepsim::spec::load;
-use stepsim::spec::reliability::{Reliability, Restart, SlowDevices, Spares};
+use stepsim::spec::reliability::{Reliability, Restart, SlowDevices};
 
 use crate::command::{json, stepsim};
 
@@ -26,11 +26,7 @@ fn job(case: &Value) -> GoodputJob {
         interval: s("tau_s"),
         stall: s("stall_s"),
         safe_after: s("safe_after_s"),
-        restart: Restart {
-            time_s: s("restart_s"),
-            can_fail: case["restart_can_fail"].as_bool().unwrap(),
-            spares: None,
-        },
+        restart: Restart { time_s: s("restart_s"), can_fail: case["restart_can_fail"].as_bool().unwrap() },
     }
 }
 
@@ -56,7 +52,7 @@ fn the_closed_form_has_the_golden_values() {
             (best_interval(rate, d), "exact"),
         ] {
             close(found, s(&format!("{name}_s")), 1e-5, name);
-            let restart = Restart { time_s: s("restart_s"), can_fail: false, spares: None };
+            let restart = Restart { time_s: s("restart_s"), can_fail: false };
             let job = GoodputJob { devices: 1, rate, interval: found, stall: d, safe_after: 0.0, restart };
             close(job.expected_goodput().unwrap(), s(&format!("goodput_{name}")), 1e-5, name);
         }
@@ -117,24 +113,6 @@ fn slow_devices_stretch_work() {
     close(found.slow_s, found.work_s, 1e-3, "twice as slow");
 }
 
-/// With a spare for everything a restart takes the time of a swap; without repair they run out.
-#[test]
-fn spares_shorten_restarts_until_they_run_out() {
-    let mut job = job(&golden()["cases"][0]);
-    let goodput = |job: &GoodputJob| simulate(job, &[], 20.0, 100, 5).goodput.mean;
-    let without = goodput(&job);
-    let spares = |count, repair_hours| Some(Spares { count, swap_s: 30.0, repair_hours });
-    job.restart.spares = spares(1000, 24.0);
-    let all = goodput(&job);
-    let swapped =
-        GoodputJob { restart: Restart { time_s: 30.0, can_fail: false, spares: None }, ..job.clone() };
-    assert_eq!(all, goodput(&swapped));
-    job.restart.spares = spares(4, 1e9);
-    let few = goodput(&job);
-    assert!(without < few && few < all, "{without} {few} {all}");
-    assert_eq!(job.expected_goodput(), None);
-}
-
 /// 405e9 parameters of 12 bytes: on their way for so long, and so much of each device.
 #[test]
 fn llamas_checkpoint_is_the_golden_one() {
@@ -163,9 +141,6 @@ fn a_checkpoint_follows_from_state_and_links() {
     close(plain.safe_after, plain.bytes.unwrap() / 2e12, 1e-12, "storage");
     let together = of(&["checkpoint.mode=synchronous"]);
     close(together.stall, plain.stall + plain.safe_after, 1e-12, "synchronous");
-    let slow = of(&["checkpoint.writer_GBps=0.01"]);
-    let devices = f64::from(Inputs::load("llama3-405b", None, &[]).unwrap().machine.devices());
-    close(slow.safe_after, plain.bytes.unwrap() / devices / 1e7, 1e-12, "writers");
     let with_weights = of(&["checkpoint.weights=true"]);
     close(with_weights.bytes.unwrap(), 14.0 / 12.0 * plain.bytes.unwrap(), 1e-12, "BLOOM's 14 bytes");
     // Without master weights those in 16 bits are the only ones: they are written, asked for or not.
@@ -174,8 +149,6 @@ fn a_checkpoint_follows_from_state_and_links() {
         let bytes = with(sets, &no_master).bytes.unwrap();
         close(bytes, 10.0 / 12.0 * plain.bytes.unwrap(), 1e-12, "weights and moments");
     }
-    let one = of(&["checkpoint.writers=one-replica"]);
-    assert!(one.stall > plain.stall, "{one:?}");
 }
 
 #[test]

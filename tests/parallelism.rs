@@ -7,7 +7,7 @@ use stepsim::plan::step::overlap::{decompose, is_cut};
 use stepsim::price::model::{CommGroup, CommOp, Item, LayerPlan, Shard};
 use stepsim::price::moe::MoeExchange;
 use stepsim::simulate::{Inputs, Options, Simulation};
-use stepsim::spec::workload::{ContextKind, ContextSpec, Fp8Communication, Fp8Spec, TensorOverlap};
+use stepsim::spec::workload::{ContextKind, ContextSpec, ExchangeFormats, Fp8Spec, RowFormat, TensorOverlap};
 use stepsim::spec::{ModelSpec, WorkloadSpec, from_value, load};
 
 /// Lays `over` over `base`, key by key.
@@ -255,21 +255,18 @@ fn eight_bits_halve_what_they_name() {
     let m = model("deepseek-v3");
     let fp8 = |saved_activations| Fp8Spec {
         gemms: serde_json::from_value(json!(["qkv", "projection", "mlp", "experts"])).unwrap(),
-        weight_gradients: true,
-        saved_inputs: true,
         saved_activations,
-        communications: vec![Fp8Communication::ExpertDispatch],
     };
     let plan = |fp8| LayerPlan::transformer(&m, &Shard { expert: 64, fp8, ..Shard::whole(&m) });
     let (wide, narrow, narrower) = (plan(None), plan(Some(fp8(false))), plan(Some(fp8(true))));
     // Tokens on their way to experts: an element and 4 bytes for 128 instead of two bytes; nothing else that travels.
     let moe = m.moe.as_ref().unwrap();
-    let travel = |fp8: Option<Fp8Spec>| {
+    let travel = |dispatch: Option<RowFormat>| {
         let mut workload = load::<WorkloadSpec>("deepseek-v3", &[]).expect("a shipped workload").value;
-        (workload.precision.fp8, workload.expert.formats) = (fp8, Default::default());
+        workload.expert.formats = ExchangeFormats { dispatch, ..Default::default() };
         stepsim::price::moe::Travel::new(&workload, &m, moe, 4096, 1)
     };
-    let [all, some] = [None, Some(fp8(false))].map(travel);
+    let [all, some] = [None, Some(RowFormat::Fp8Block)].map(travel);
     let sent = |t: &stepsim::price::moe::Travel| MoeExchange::ALL.map(|e| t.bytes(e, 1.0).scale_up);
     let share = sent(&some)[0] / sent(&all)[0];
     assert!((share / ((1.0 + 4.0 / 128.0) / 2.0) - 1.0).abs() < 1e-9, "{share}");

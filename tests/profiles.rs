@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use serde_json::{Value, json};
+use stepsim::measure::profile::programs::StepPrograms;
 use stepsim::measure::profile::report::RankProfile;
 use stepsim::measure::profile::{ClassTables, ProfileReport, RankEvents, Window, read, read_from, report};
 use stepsim::spec::SpecError;
@@ -161,7 +162,7 @@ fn named_waits_of_streams_are_taken_at_their_word() {
         kernel("gemm_c", "20", "10", 8, 3),
     ];
     let text = format!("[{}]", events.join(","));
-    let (programs, _) = played(std::slice::from_ref(&text), None);
+    let programs = programs_of(std::slice::from_ref(&text));
     let ops = &programs.ranks[0].ops;
     let at = |name: &str| ops.iter().position(|op| op.name == name).unwrap();
     let last = &ops[at("gemm_c")];
@@ -170,9 +171,8 @@ fn named_waits_of_streams_are_taken_at_their_word() {
         "{last:?}"
     );
     assert_eq!(last.lead_ns, 5_000, "gemm_a ended at 15");
-    assert!(programs.unknown.iter().all(|u| !u.contains("which event")), "{:?}", programs.unknown);
     let text = text.replace("Stream Wait Event", "Event Sync");
-    let (guessed, _) = played(std::slice::from_ref(&text), None);
+    let guessed = programs_of(&[text]);
     assert!(guessed.ranks[0].ops[at("gemm_c")].after.contains(&(at("gemm_b") as u32)));
 }
 
@@ -189,7 +189,7 @@ fn a_kernel_waits_for_another_stream_where_it_is_told_to() {
         if wait {
             events.insert(2, call("cudaStreamWaitEvent", "36", "1", 90));
         }
-        let (programs, _) = played(&[format!("[{}]", events.join(","))], None);
+        let programs = programs_of(&[format!("[{}]", events.join(","))]);
         let ops = &programs.ranks[0].ops;
         let at = |name: &str| ops.iter().position(|op| op.name == name).unwrap();
         ops[at("gemm_b")].after.contains(&(at("gemm_a") as u32))
@@ -226,10 +226,8 @@ fn steps_that_overlap_are_their_period() {
     assert_eq!(r.steps[1].device_ns.busy, 50_000);
     let text = format!("[{}]", events.join(","));
     let profiles = read_from(text.as_bytes(), "rank.json", &ClassTables::shipped()).unwrap();
-    let programs = |step| stepsim::measure::profile::programs::programs(&profiles, step);
-    let refused = programs(Some("1")).unwrap_err().to_string();
+    let refused = stepsim::measure::profile::programs::programs(&profiles).unwrap_err().to_string();
     assert!(refused.contains("overlap on the device by 0.090 ms"), "{refused}");
-    programs(Some("3")).expect("the last one has nothing beside it that is known");
 }
 
 /// 130 MB of host events around a few kernels are read in an address space of half that: a file is streamed, and what
@@ -429,19 +427,15 @@ fn what_is_no_profile_is_refused_with_what_it_is() {
     assert!(refused(only_host.as_bytes()).contains("holds no device event, but 1 cpu_op"));
 }
 
-/// The programs of profiles, and the step that they give when they are played, in nanoseconds.
-fn played(texts: &[String], step: Option<&str>) -> (stepsim::measure::profile::programs::StepPrograms, u64) {
-    let profiles = read_all(texts);
-    let programs = stepsim::measure::profile::programs::programs(&profiles, step).unwrap();
-    // What is written can be read.
-    let text = serde_json::to_string(&programs).unwrap();
-    assert_eq!(
-        serde_json::from_str::<stepsim::measure::profile::programs::StepPrograms>(&text).unwrap(),
-        programs
-    );
-    stepsim::measure::replay::check(&programs, &[]).unwrap();
-    let end = stepsim::measure::replay::replay(&programs, &[]).unwrap();
-    (programs, end.round_ns())
+/// The programs of profiles.
+fn programs_of(texts: &[String]) -> StepPrograms {
+    stepsim::measure::profile::programs::programs(&read_all(texts)).unwrap()
+}
+
+/// The step that programs give when they are played, in nanoseconds.
+fn played(programs: &StepPrograms) -> u64 {
+    stepsim::measure::replay::check(programs).unwrap();
+    stepsim::measure::replay::replay(programs).unwrap().round_ns()
 }
 
 #[test]
@@ -461,24 +455,24 @@ fn a_step_becomes_programs_whose_replay_is_the_step() {
         kernel("gemm_c", "50", "5", 7, 4),
     ];
     let text = format!("[{}]", events.join(","));
-    let (programs, end) = played(std::slice::from_ref(&text), None);
+    let programs = programs_of(&[text]);
     let ops = programs.ranks[0].ops.iter();
     let collectives: Vec<&str> =
         ops.filter(|op| op.collective.is_some()).map(|op| op.name.as_str()).collect();
     assert_eq!(collectives, ["ncclDevKernel_AllReduce"]);
     // The step begins with gemm_a, at 5.
-    assert_eq!((end, programs.measured_ns), (50_000, 50_000));
-    let scale = |what: &str, factor: f64| {
-        let scale = stepsim::measure::replay::TimeScale { what: what.to_string(), factor };
-        stepsim::measure::replay::check(&programs, std::slice::from_ref(&scale)).unwrap();
-        stepsim::measure::replay::replay(&programs, &[scale]).unwrap().round_ns()
+    assert_eq!((played(&programs), programs.measured_ns), (50_000, 50_000));
+    let scaled = |class: &str, factor: f64| {
+        let mut programs = programs.clone();
+        let ops = programs.ranks[0].ops.iter_mut().filter(|op| op.class == class);
+        ops.for_each(|op| op.ns = (op.ns as f64 * factor) as u64);
+        played(&programs)
     };
     // The all-reduce holds up the host, and through it the last kernel; gemm_b does not.
-    assert_eq!(scale("NCCL", 0.5), 40_000);
-    assert_eq!(scale("all-reduce", 0.5), 40_000);
+    assert_eq!(scaled("NCCL", 0.5), 40_000);
     // The host's work before the last launch is 10, and 2 after the all-reduce in the synchronisation.
-    assert_eq!(scale("host", 0.0), 50_000 - 12_000);
-    assert_eq!(scale("other GEMM", 2.0), 50_000 + 10_000 + 5_000);
+    assert_eq!(scaled("host", 0.0), 50_000 - 12_000);
+    assert_eq!(scaled("other GEMM", 2.0), 50_000 + 10_000 + 5_000);
 }
 
 /// A step holds what is launched from its first moment up to its last, which is the next one's first.
@@ -494,21 +488,20 @@ fn a_step_begins_with_its_first_moment() {
         let (launch, start) = (at.to_string(), (at + 5).to_string());
         [call("cudaLaunchKernel", &launch, "2", id), kernel(name, &start, "10", 7, id)]
     };
-    let [a, b, c] = [launched("gemm_a", 100, 1), launched("gemm_b", 150, 2), launched("gemm_c", 200, 3)];
-    let events = [vec![mark(1), mark(2)], a.to_vec(), b.to_vec(), c.to_vec()].concat();
+    let gemms = [("gemm_a", 50), ("gemm_b", 100), ("gemm_c", 150), ("gemm_d", 200)];
+    let mut events = vec![mark(0), mark(1)];
+    for (id, (name, at)) in (1..).zip(gemms) {
+        events.extend(launched(name, at, id));
+    }
     let text = format!("[{}]", events.join(","));
-    let (programs, _) = played(std::slice::from_ref(&text), Some("1"));
+    let programs = programs_of(&[text]);
     let names: Vec<&str> = programs.ranks[0]
         .ops
         .iter()
         .map(|op| op.name.as_str())
         .filter(|name| name.starts_with("gemm"))
         .collect();
-    assert_eq!(names, ["gemm_a", "gemm_b"]);
-    let profiles = read_from(text.as_bytes(), "rank.json", &ClassTables::shipped()).unwrap();
-    let refused =
-        stepsim::measure::profile::programs::programs(&profiles, Some("7")).unwrap_err().to_string();
-    assert!(refused.contains("--step") && refused.contains("ProfilerStep#1, ProfilerStep#2"), "{refused}");
+    assert_eq!(names, ["gemm_b", "gemm_c"]);
 }
 
 #[test]
@@ -526,13 +519,12 @@ fn real_steps_replay_as_measured() {
             std::fs::read_dir(traces.join(run)).unwrap().map(|f| f.unwrap().path()).collect();
         files.sort();
         let profiles: Vec<_> = files.iter().flat_map(|f| read(f, &ClassTables::shipped()).unwrap()).collect();
-        let programs = stepsim::measure::profile::programs::programs(&profiles, None).unwrap();
-        stepsim::measure::replay::check(&programs, &[]).unwrap();
-        let end = stepsim::measure::replay::replay(&programs, &[]).unwrap().round_ns() as f64;
+        let programs = stepsim::measure::profile::programs::programs(&profiles).unwrap();
+        let end = played(&programs) as f64;
         let measured = programs.measured_ns as f64;
         assert!((end / measured - 1.0).abs() < 0.02, "{run}: replayed {end} ns, measured {measured}");
-        let one = stepsim::measure::profile::programs::programs(&profiles[..1], None).unwrap();
-        let end = stepsim::measure::replay::replay(&one, &[]).unwrap().round_ns() as f64;
+        let one = stepsim::measure::profile::programs::programs(&profiles[..1]).unwrap();
+        let end = played(&one) as f64;
         assert!(
             (end / one.measured_ns as f64 - 1.0).abs() < 0.001,
             "{run}, one rank: {end} {}",

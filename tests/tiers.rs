@@ -617,28 +617,6 @@ fn a_chain_passes_the_host() {
     assert_eq!(copies[3].0, copies[2].1);
 }
 
-/// A limit of the pinned buffers that one copy fits but two do not: copies take turns. One that none fits is an error.
-#[test]
-fn pinned_buffers_have_a_limit() {
-    let run = |limit: Option<u64>| {
-        let limit = limit.map(|n| format!("offload.pinned_buffer_bytes={n}")).unwrap_or_default();
-        let away = format!("offload.activations={ON_HOST} offload.weights={ON_HOST}");
-        let w = workload(4, 1, &format!("{away} fidelity.collectives=fluid {limit}"));
-        let inputs = inputs(w.unwrap(), machine(1, ""));
-        engine::run(&planned(&inputs, &Attention(10_000_000, 10_000_000), 1).world).map(|r| r.step_end)
-    };
-    let free = run(None).unwrap();
-    // Room for a part of all copies: each gives back what it took.
-    assert_eq!(run(Some(8_000_000)).unwrap(), free);
-    assert!(run(Some(1_600_000)).unwrap() > free);
-    assert_eq!(
-        run(Some(1_000_000)).unwrap_err().to_string(),
-        "out of memory at 1.690 us on rank 0: forward `prefetch weights`, layer 0, micro-batch 0 needs 1.50 MiB on tier \
-         `pinned`, which holds 0 B of 976.56 KiB:\n  \
-         what to do: recompute activations, shard or offload what is largest, or use a smaller micro-batch"
-    );
-}
-
 /// The small step with all weights on the host, prefetched far ahead, on a device of so many MB.
 fn crowded(megabytes: f64) -> Result<Simulation, Box<SimulationError>> {
     let away = ["weights", "optimizer", "gradients"].map(|class| format!("offload.{class}={ON_HOST}"));

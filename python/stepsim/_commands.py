@@ -196,21 +196,6 @@ def compare(
     return answer("compare", locals())  # type: ignore[no-any-return]
 
 
-def replay(
-    file: Document,
-    *,
-    scale: Optional[Texts] = None,
-) -> dict[str, Any]:
-    """Play a measured step again, unchanged or with something faster or slower.
-
-    ``file``: The output of `stepsim import kineto`.
-    ``scale``: A factor on the time of a class of work.
-
-    Returns: The step as it was measured and as it was played.
-    """
-    return answer("replay", locals())  # type: ignore[no-any-return]
-
-
 def share(
     jobs: Union[Document, Iterable[Document]],
     topology: Source,
@@ -299,7 +284,7 @@ def collective(
 
     ``topology``: The machine: a name, a file, or a simple one: switch:N,GBps,us ring:… line:… mesh:…
         torus:AxBxC,GBps,us nodes:K*G,GBps_in,us_in,GBps_out,us_out.
-    ``op``: all-reduce, all-gather, reduce-scatter, all-to-all, broadcast, reduce, send-recv or ring-shift.
+    ``op``: all-reduce, all-gather, reduce-scatter, all-to-all, send-recv, ring-shift or expert-exchange.
     ``settings``: Changes a value of the machine file: path=value; may be repeated.
     ``bytes``: Sizes: 8:16Gi:x2 (from, to, factor), 1Mi:8Mi:+1Mi, or a list; the buffer of one rank, for all-gather and
         reduce-scatter the full one.

@@ -36,10 +36,10 @@ def schema(of: str) -> dict[str, Any]:
 def import_(
     files: "Union[_command.Document, Iterable[_command.Document]]", *, kind: Optional[str] = None, **more: Any
 ) -> dict[str, Any]:
-    """Files of other tools as a workload, a model, a table of collectives, an order or rank programs, as a dictionary.
+    """Files of other tools as a workload, a model or a table of collectives, as a dictionary.
 
     What the files are is told by their content, or by ``kind`` (``hf``, ``megatron``, ``nemo``, ``torchtitan``, ``deepspeed``,
-    ``nanotron``, ``maxtext``, ``kineto``, ``nccl-tests``, ``nvidia-smi``); ``more`` are the options of
+    ``nanotron``, ``maxtext``, ``nccl-tests``, ``nvidia-smi``); ``more`` are the options of
     ``stepsim import KIND``: ``model``, ``devices``, ``topology``, ``settings`` and others.
     """
     several = not isinstance(files, (str, os.PathLike, Mapping))

@@ -32,7 +32,6 @@ CALLS = {
     "estimate": (lambda: stepsim.estimate("gpt2-8", rules=True), ["estimate", "gpt2-8", "--rules", "--json"]),
     "compare": (lambda: stepsim.compare("tiny-4"), ["compare", "tiny-4", "--json"]),
     "import_": (lambda: stepsim.import_(DATA / "config.json"), ["import", DATA / "config.json", "-o", "-"]),
-    "replay": (lambda: stepsim.replay(stepsim.import_(RANKS)), None),
     "share": (
         lambda: stepsim.share(["tiny-4@0-3", "tiny-4@4-7"], "switch:8,100,2"),
         ["share", "tiny-4@0-3", "tiny-4@4-7", "-t", "switch:8,100,2", "--json"],

@@ -25,14 +25,12 @@ pub struct MissingHeadings {
 }
 
 /// Names of programs and the collectives that they time.
-const PROGRAMS: [(&str, Op); 7] = [
+const PROGRAMS: [(&str, Op); 5] = [
     ("all_reduce", Op::AllReduce),
     ("all_gather", Op::AllGather),
     ("reduce_scatter", Op::ReduceScatter),
     ("alltoall", Op::AllToAll),
-    ("broadcast", Op::Broadcast),
     ("sendrecv", Op::SendRecv),
-    ("reduce_perf", Op::Reduce),
 ];
 
 /// The collective that a text names: a line of the output, or the name of its file.

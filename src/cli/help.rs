@@ -4,7 +4,7 @@ use clap::Command;
 
 /// The commands by what one wants, in this order.
 const GROUPS: [(&str, &[&str]); 7] = [
-    ("Simulate", &["plan", "run", "estimate", "compare", "share", "replay"]),
+    ("Simulate", &["plan", "run", "estimate", "compare", "share"]),
     ("Understand", &["open", "inspect", "whatif", "diff", "analyze"]),
     ("Choose", &["search", "sweep", "fill", "knee"]),
     ("Bring in", &["import"]),

@@ -33,7 +33,6 @@ pub mod open;
 mod outputs;
 pub mod plan;
 pub mod progress;
-pub mod replay;
 pub mod run;
 pub mod schedule;
 pub mod schema;
@@ -131,10 +130,8 @@ commands! {
     Estimate(estimate::Args) = estimate::run,
     /// Compare the closed form of a step with its simulation, term by term
     Compare(compare::Args) = compare::run,
-    /// Turn files of other tools into a workload and a topology, or a profile into rank programs
+    /// Turn files of other tools into a workload, a model or a topology
     Import(import::Args) = import::run,
-    /// Play a measured step again, unchanged or with something faster or slower
-    Replay(replay::Args) = replay::run,
     /// Play several jobs on one machine, each on devices of its own
     Share(share::Args) = share::run,
     /// Run a pipeline schedule on abstract durations and draw it

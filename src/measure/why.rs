@@ -2,17 +2,16 @@
 //!
 //! A profile tells the time of every kernel and not why it took that, so the likes of a thing are its measure: a rank
 //! beside the ranks that ran the same kernels, a group's collective beside the same collective of other groups, a kernel
-//! beside those of its name. Else an order is played that the same work allows (copies a copy earlier, gradients reduced
-//! layer by layer), or a thing is played without: the host, a kind of communication, copies, what is computed again. From
-//! one rank's file the lateness of its peers is part of its communication.
+//! beside those of its name. Else an order is played that the same work allows (copies a copy earlier), or a thing is
+//! played without: the host, a kind of communication, copies. From one rank's file the lateness of its peers is part of
+//! its communication.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::profile::RankEvents;
 use crate::profile::classes::Family;
-use crate::profile::programs::{ProgramOp, RankProgram, StepPrograms, TracedCollective, programs};
+use crate::profile::programs::{ProgramOp, RankProgram, StepPrograms, programs};
 use crate::replay::{check, replay};
-use stepsim_core::intervals::Intervals;
 use stepsim_read::analysis::answer::Answer;
 use stepsim_read::analysis::candidates::{Candidate, CandidateKind};
 use stepsim_spec::SpecError;
@@ -28,12 +27,12 @@ const TOLD: usize = 8;
 /// # Errors
 /// The profiles hold no step that can be played ([`programs`]).
 pub fn why(profiles: &[RankEvents]) -> Result<(Answer, Vec<Candidate>), SpecError> {
-    let step = programs(profiles, None)?;
-    check(&step, &[])?;
-    let play = |step: &StepPrograms| replay(step, &[]).map_err(|e| SpecError::file("replay", e.to_string()));
+    let step = programs(profiles)?;
+    check(&step)?;
+    let play = |step: &StepPrograms| replay(step).map_err(|e| SpecError::file("replay", e.to_string()));
     let now = play(&step)?;
     let mut candidates = Vec::new();
-    for change in changes(&step, beside_communication(profiles)) {
+    for change in changes(&step) {
         let then = play(&change.step)?;
         let gain = now.s() - then.s();
         if gain >= LEAST * now.s() {
@@ -57,33 +56,6 @@ pub fn why(profiles: &[RankEvents]) -> Result<(Answer, Vec<Candidate>), SpecErro
     Ok((answer, candidates))
 }
 
-/// How much longer kernels take while communication runs, by those that ran both beside some and alone; none where no
-/// kernel did.
-fn beside_communication(profiles: &[RankEvents]) -> Option<f64> {
-    let (mut beside_ns, mut alone_ns) = (0.0, 0.0);
-    for profile in profiles {
-        let of = |family| profile.events.iter().filter(move |event| event.family == family);
-        let busy = Intervals::union(of(Family::Communication).map(|event| (event.start, event.end)));
-        let busy: Vec<(i64, i64)> = busy.iter().collect();
-        let mut by_name: BTreeMap<u32, [(f64, f64); 2]> = BTreeMap::new();
-        for event in of(Family::Compute).filter(|event| event.start < event.end) {
-            let beside = match busy.get(busy.partition_point(|(_, to)| *to <= event.start)) {
-                Some((from, to)) if *from <= event.start && event.end <= *to => 1,
-                Some((from, _)) if *from < event.end => continue,
-                _ => 0,
-            };
-            let (count, sum) = &mut by_name.entry(event.name).or_default()[beside];
-            (*count, *sum) = (*count + 1.0, *sum + (event.end - event.start) as f64);
-        }
-        for [alone, beside] in by_name.into_values().filter(|[alone, beside]| alone.0 > 0.0 && beside.0 > 0.0)
-        {
-            beside_ns += beside.1;
-            alone_ns += beside.0 * alone.1 / alone.0;
-        }
-    }
-    (alone_ns > 0.0).then(|| (beside_ns / alone_ns).max(1.0))
-}
-
 /// A step with something otherwise.
 struct StepChange {
     what: String,
@@ -93,12 +65,11 @@ struct StepChange {
 }
 
 /// All changes of a step that change anything.
-fn changes(step: &StepPrograms, beside: Option<f64>) -> Vec<StepChange> {
+fn changes(step: &StepPrograms) -> Vec<StepChange> {
     let mut all = ranks(step);
     all.extend(groups(step));
     all.extend(experts(step));
     all.extend(ahead(step));
-    all.extend(along_the_pass(step, beside));
     let mut without = |what: &str, otherwise: &str, kind, takes: &dyn Fn(&ProgramOp) -> bool| {
         let mut changed = step.clone();
         let mut any = false;
@@ -112,7 +83,6 @@ fn changes(step: &StepPrograms, beside: Option<f64>) -> Vec<StepChange> {
     };
     without("host", "launches at no cost", CandidateKind::Limit, &|op| op.family.is_none());
     without("copies", "at no cost", CandidateKind::Limit, &|op| op.family == Some(Family::Memory));
-    without("recomputation", "none", CandidateKind::Choice, &|op| op.name.ends_with("recompute"));
     let kinds = step.ranks.iter().flat_map(|rank| &rank.ops).filter_map(|op| op.collective.as_ref());
     let kinds: BTreeSet<&str> = kinds.map(|collective| collective.kind.as_str()).collect();
     for kind in kinds {
@@ -309,96 +279,6 @@ fn ahead(step: &StepPrograms) -> Option<StepChange> {
         kind: CandidateKind::Choice,
         step: changed,
     })
-}
-
-/// Gradients that are reduced behind the last backward pass, reduced a layer at a time along it. Kernels that make the
-/// gradients of weights say where: each run of differing names is a layer, and its share of the whole is its time's.
-/// Kernels beside the reduction take `beside` times as long.
-fn along_the_pass(step: &StepPrograms, beside: Option<f64>) -> Option<StepChange> {
-    let mut changed = step.clone();
-    let mut any = false;
-    for rank in &mut changed.ranks {
-        if let Some(ops) = layer_by_layer(&rank.ops, beside.unwrap_or(1.0)) {
-            rank.ops = ops;
-            any = true;
-        }
-    }
-    any.then(|| StepChange {
-        what: "gradient reduction: behind the backward pass".into(),
-        otherwise: match beside {
-            Some(_) => "beside it, layer by layer".into(),
-            None => "beside it, layer by layer, if kernels lose nothing to it".into(),
-        },
-        kind: CandidateKind::Choice,
-        step: changed,
-    })
-}
-
-/// A rank's ops with their gradients reduced layer by layer; none where they are not reduced behind a backward pass.
-fn layer_by_layer(ops: &[ProgramOp], beside: f64) -> Option<Vec<ProgramOp>> {
-    let makes_gradients = |a: &u32| ops[*a as usize].name.contains("weight gradient");
-    let is_reduced = |op: &ProgramOp| {
-        op.collective.as_ref().is_some_and(|c| c.kind == "reduce-scatter" || c.kind == "all-reduce")
-            && op.after.iter().any(makes_gradients)
-    };
-    let late: Vec<usize> = (0..ops.len()).filter(|place| is_reduced(&ops[*place])).collect();
-    let last =
-        late.iter().flat_map(|place| &ops[*place].after).copied().filter(makes_gradients).max()? as usize;
-    let late: Vec<usize> =
-        late.into_iter().filter(|place| ops[*place].after.contains(&(last as u32))).collect();
-    let is_backward =
-        |op: &ProgramOp| ["backward", "gradient", "recompute"].iter().any(|word| op.name.contains(word));
-    let pass: Vec<usize> = (0..=last)
-        .rev()
-        .filter(|place| ops[*place].stream == ops[last].stream)
-        .take_while(|place| is_backward(&ops[*place]))
-        .collect();
-    // Of each layer the time of its gradients and their last kernel.
-    let mut layers: Vec<(u64, usize)> = Vec::new();
-    let mut names: BTreeSet<&str> = BTreeSet::new();
-    for place in pass.iter().rev().filter(|place| makes_gradients(&(**place as u32))) {
-        if !names.insert(&ops[*place].name) || layers.is_empty() {
-            names = BTreeSet::from([ops[*place].name.as_str()]);
-            layers.push((0, *place));
-        }
-        let layer = layers.last_mut()?;
-        *layer = (layer.0 + ops[*place].ns, *place);
-    }
-    let first = *late.first()?;
-    let (whole, reduced_ns): (u64, u64) =
-        (layers.iter().map(|layer| layer.0).sum(), late.iter().map(|place| ops[*place].ns).sum());
-    if layers.len() < 2 || whole == 0 {
-        return None;
-    }
-    let mut slowed: BTreeSet<usize> = BTreeSet::new();
-    let mut left = reduced_ns as f64;
-    for place in pass.iter().rev().filter(|place| **place > layers[0].1) {
-        if left > 0.0 && slowed.insert(*place) {
-            left -= beside * ops[*place].ns as f64;
-        }
-    }
-    let (mut out, mut now_at) = (Vec::with_capacity(ops.len() + layers.len()), Vec::with_capacity(ops.len()));
-    for (place, op) in ops.iter().enumerate() {
-        let moved = |after: &[u32]| after.iter().map(|a| now_at[*a as usize]).collect::<Vec<u32>>();
-        if place == first {
-            let launches = op.after.iter().copied().filter(|a| ops[*a as usize].family.is_none());
-            let launches = moved(&launches.collect::<Vec<_>>());
-            for (number, (ns, behind)) in (0..).zip(&layers) {
-                let ns = (reduced_ns as f64 * *ns as f64 / whole as f64) as u64;
-                let after = launches.iter().copied().chain([now_at[*behind]]).collect();
-                let collective = op.collective.clone().map(|c| TracedCollective {
-                    meets: c.meets.map(|meet| u32::MAX - (meet << 12) - number),
-                    ..c
-                });
-                out.push(ProgramOp { ns, after, collective, lead_ns: 0, launched_ns: 0, ..op.clone() });
-            }
-        } else if !late.contains(&place) {
-            let ns = if slowed.contains(&place) { (beside * op.ns as f64) as u64 } else { op.ns };
-            out.push(ProgramOp { ns, after: moved(&op.after), ..op.clone() });
-        }
-        now_at.push(out.len().saturating_sub(1) as u32);
-    }
-    Some(out)
 }
 
 /// The median of some times.

@@ -49,10 +49,6 @@ named! {
         ReduceScatter = "reduce-scatter",
         /// Every rank sends a different shard to every other.
         AllToAll = "all-to-all",
-        /// The first member's buffer reaches all.
-        Broadcast = "broadcast",
-        /// The sum of all buffers reaches the first member.
-        Reduce = "reduce",
         /// The first member's buffer reaches the second.
         SendRecv = "send-recv",
         /// Every rank's buffer reaches the next rank of the group.
@@ -74,7 +70,7 @@ impl Op {
         match self {
             Op::AllReduce => 2.0 * (n - 1.0) / n,
             Op::AllGather | Op::ReduceScatter | Op::AllToAll => (n - 1.0) / n,
-            Op::Broadcast | Op::Reduce | Op::SendRecv | Op::RingShift | Op::ExpertExchange => 1.0,
+            Op::SendRecv | Op::RingShift | Op::ExpertExchange => 1.0,
         }
     }
 }

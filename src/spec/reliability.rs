@@ -52,25 +52,6 @@ pub struct Restart {
     /// True if a restart can itself be interrupted, and then begins anew.
     #[serde(default)]
     pub can_fail: bool,
-    /// Devices that stand by.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub spares: Option<Spares>,
-}
-
-/// Devices that stand by: an interruption takes one, until what failed is repaired; while none is left, restarts take
-/// their full time.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Spares {
-    /// How many interruptions they can serve at one time (nodes, where a node is swapped).
-    #[serde(deserialize_with = "number::count")]
-    pub count: u32,
-    /// Seconds of a restart that swaps one in.
-    #[serde(deserialize_with = "number::non_negative")]
-    pub swap_s: f64,
-    /// Hours until what failed stands by again.
-    #[serde(deserialize_with = "number::non_negative")]
-    pub repair_hours: f64,
 }
 
 /// How the state is saved. Seconds that are given count more than what would follow from bytes and rates.
@@ -79,8 +60,6 @@ pub struct Spares {
 pub struct Checkpoint {
     /// The behaviour of steps while storage is written.
     pub mode: CheckpointMode,
-    /// Who writes.
-    pub writers: Writers,
     /// True if the weights in the format of computation are saved beside master weights and moments.
     pub weights: bool,
     /// Bytes of one checkpoint in 10⁹; default: the model's parameters times their state.
@@ -91,10 +70,6 @@ pub struct Checkpoint {
     #[serde(rename = "storage_GBps", skip_serializing_if = "Option::is_none")]
     #[serde(deserialize_with = "number::optional_positive")]
     pub storage_gbps: Option<f64>,
-    /// The rate of one writer to storage, in 10⁹ B/s; default: its share of `storage_GBps`.
-    #[serde(rename = "writer_GBps", skip_serializing_if = "Option::is_none")]
-    #[serde(deserialize_with = "number::optional_positive")]
-    pub writer_gbps: Option<f64>,
     /// The rate of copies from a device to memory of its host, in 10⁹ B/s; default: the machine's link to the host.
     #[serde(rename = "host_GBps", skip_serializing_if = "Option::is_none")]
     #[serde(deserialize_with = "number::optional_positive")]
@@ -122,17 +97,6 @@ pub enum CheckpointMode {
     Synchronous,
     /// Steps wait for the copy to the host; storage is written behind them, one checkpoint at a time.
     Asynchronous,
-}
-
-/// Who writes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Writers {
-    /// Every device writes an equal share (a distributed, sharded checkpoint).
-    #[default]
-    All,
-    /// The devices of the first replica write all of it.
-    OneReplica,
 }
 
 /// Devices that are slow for a while and the whole job with them: a Poisson process of such times.

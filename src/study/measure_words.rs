@@ -1,93 +1,46 @@
 //! The words with which training software runs ten steps of a layout.
 
+use serde::Deserialize;
 use stepsim_spec::workload::{Granularity, WorkloadSpec};
 
 /// The names that software has for the parts of a layout; an empty one has no counterpart.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct LayoutNames {
     /// How the names of its stacks begin.
-    stacks: &'static [&'static str],
+    stacks: Vec<String>,
     /// The head of a name, and the sign between it and its value.
-    written: [&'static str; 2],
+    written: [String; 2],
     /// The name of the tensor-parallel degree.
-    pub tensor: &'static str,
+    pub tensor: String,
     /// Of pipeline stages.
-    pub pipeline: &'static str,
+    pub pipeline: String,
     /// Of the context-parallel degree.
-    pub context: &'static str,
+    pub context: String,
     /// Of the expert-parallel degree.
-    pub expert: &'static str,
+    pub expert: String,
     /// Of sequences in a micro-batch.
-    pub micro_batch: &'static str,
+    pub micro_batch: String,
     /// Of sequences in a step.
-    pub batch: &'static str,
-    steps: &'static str,
+    pub batch: String,
+    steps: String,
 }
 
 /// Software by its stacks; names as in `workloads/imports/*.json`, which a test holds them to.
-pub const SOFTWARE: [LayoutNames; 5] = [
-    LayoutNames {
-        stacks: &["megatron-2021", "megatron-2022", "megatron-te"],
-        written: ["--", " "],
-        tensor: "tensor-model-parallel-size",
-        pipeline: "pipeline-model-parallel-size",
-        context: "context-parallel-size",
-        expert: "expert-model-parallel-size",
-        micro_batch: "micro-batch-size",
-        batch: "global-batch-size",
-        steps: "train-iters",
-    },
-    LayoutNames {
-        stacks: &["megatron-bridge"],
-        written: ["", "="],
-        tensor: "model.tensor_model_parallel_size",
-        pipeline: "model.pipeline_model_parallel_size",
-        context: "model.context_parallel_size",
-        expert: "model.expert_model_parallel_size",
-        micro_batch: "train.micro_batch_size",
-        batch: "train.global_batch_size",
-        steps: "train.train_iters",
-    },
-    LayoutNames {
-        stacks: &["fsdp2"],
-        written: ["--", " "],
-        tensor: "parallelism.tensor_parallel_degree",
-        pipeline: "parallelism.pipeline_parallel_degree",
-        context: "parallelism.context_parallel_degree",
-        expert: "parallelism.expert_parallel_degree",
-        micro_batch: "training.local_batch_size",
-        batch: "training.global_batch_size",
-        steps: "training.steps",
-    },
-    LayoutNames {
-        stacks: &["nanotron"],
-        written: ["", "="],
-        tensor: "parallelism.tp",
-        pipeline: "parallelism.pp",
-        context: "parallelism.context_parallel_size",
-        expert: "parallelism.expert_parallel_size",
-        micro_batch: "tokens.micro_batch_size",
-        batch: "",
-        steps: "tokens.train_steps",
-    },
-    LayoutNames {
-        stacks: &["maxtext", "xla-gpu"],
-        written: ["", "="],
-        tensor: "ici_tensor_parallelism",
-        pipeline: "ici_pipeline_parallelism",
-        context: "ici_context_parallelism",
-        expert: "ici_expert_parallelism",
-        micro_batch: "per_device_batch_size",
-        batch: "",
-        steps: "steps",
-    },
-];
+///
+/// # Panics
+/// The shipped file is no such table.
+pub fn software() -> Vec<LayoutNames> {
+    serde_json::from_str(include_str!("measure_words.json")).expect("the shipped names are well formed")
+}
 
 /// Steps that are run to measure one; the first ones warm up.
 const STEPS: u64 = 10;
 
 /// The words that give a run of this software the layout of a workload, and ten steps; `None` where none are known.
 pub(super) fn measure_words(stack: &str, workload: &WorkloadSpec) -> Option<String> {
-    let names = SOFTWARE.iter().find(|names| names.stacks.iter().any(|head| stack.starts_with(head)))?;
+    let names =
+        software().into_iter().find(|names| names.stacks.iter().any(|head| stack.starts_with(head)))?;
     let p = &workload.parallelism;
     let [head, between] = names.written;
     let values = [

@@ -154,7 +154,7 @@ fn what_files_hold_harms_nobody() {
     let mut pack = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
     std::io::Write::write_all(&mut pack, &vec![0; 64 << 20]).unwrap();
     folder.write("zeros.json.gz", pack.finish().unwrap());
-    folder.stepsim("import kineto zeros.json.gz --out step.json").refused();
+    folder.stepsim("analyze zeros.json.gz --report step.json").refused();
     folder.write("w.json", "{\"model\": \"gpt2-1.5b\", \"\\u001b[2Jx\": 1}");
     let said = folder.stepsim("run ./w.json").refused();
     assert!(!said.contains('\u{1b}') && said.contains("u{1b}"), "{said:?}");

@@ -5,10 +5,10 @@ use serde_json::json;
 use super::steps::{Draws, Step, count, draw};
 use crate::command::Folder;
 
-/// Seconds of a step in a report of `run` or `replay`.
+/// Seconds of a step in a report of `run`, or as `analyze` plays it again.
 fn seconds(folder: &Folder, report: &str) -> f64 {
     let report = folder.json(report);
-    report["step_time_s"].as_f64().or(report["replayed_s"].as_f64()).expect("a time")
+    report["step_time_s"].as_f64().or(report["played_s"].as_f64()).expect("a time")
 }
 
 /// Names of the files of a folder within, as words of a line.
@@ -44,8 +44,7 @@ fn kineto_files_replay() {
     each(&mut Draws(0x5eed_0009), few(), |folder, step, ran| {
         folder.stepsim("run ./w.json -q -o k --format kineto --trace-ranks all").ok();
         let ranks = files(folder, "k", ".json.gz");
-        folder.stepsim(&format!("import kineto {ranks} -o programs.json")).ok();
-        folder.stepsim("replay programs.json --report again.json").ok();
+        folder.stepsim(&format!("analyze {ranks} --report again.json")).ok();
         let again = seconds(folder, "again.json");
         assert!((again / ran - 1.0).abs() < 0.02, "{ran} and {again}\n{}", step.text);
     });

@@ -3,7 +3,7 @@
 use stepsim_price::model::trained_parameters;
 use stepsim_simulate::Inputs;
 use stepsim_spec::SpecError;
-use stepsim_spec::reliability::{Checkpoint, CheckpointMode, Writers};
+use stepsim_spec::reliability::{Checkpoint, CheckpointMode};
 
 /// Times of one checkpoint in seconds.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
@@ -38,12 +38,7 @@ impl CheckpointTimes {
             .allowed(format!("{with}, or checkpoint.stall_s and checkpoint.safe_after_s"))
         };
         let whole = bytes.ok_or_else(|| needed("total_GB", "a workload, checkpoint.total_GB"))?;
-        let writers = match (of.writers, inputs) {
-            (Writers::OneReplica, Some(inputs)) => inputs.workload.value.ranks_per_replica() as f64,
-            (Writers::OneReplica, None) => return Err(needed("writers", "a workload, or `all`")),
-            (Writers::All, _) => f64::from(devices),
-        };
-        let share = whole / writers;
+        let share = whole / f64::from(devices);
         let host = of.host_gbps.or_else(|| inputs.and_then(host_rate));
         let to_host = match host {
             Some(gbps) => share / (gbps * 1e9),
@@ -52,11 +47,9 @@ impl CheckpointTimes {
                 return Err(needed("host_GBps", "checkpoint.host_GBps, a machine whose nodes have hosts"));
             }
         };
-        if of.storage_gbps.is_none() && of.writer_gbps.is_none() {
-            return Err(needed("storage_GBps", "checkpoint.storage_GBps, checkpoint.writer_GBps"));
-        }
-        let at = |bytes: f64, gbps: Option<f64>| gbps.map_or(0.0, |gbps| bytes / (gbps * 1e9));
-        let to_storage = at(whole, of.storage_gbps).max(at(share, of.writer_gbps));
+        let storage_gbps =
+            of.storage_gbps.ok_or_else(|| needed("storage_GBps", "checkpoint.storage_GBps"))?;
+        let to_storage = whole / (storage_gbps * 1e9);
         let (stall, safe_after) = match of.mode {
             CheckpointMode::Synchronous => (to_host + to_storage, 0.0),
             CheckpointMode::Asynchronous => (to_host, to_storage),

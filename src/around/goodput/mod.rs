@@ -66,10 +66,9 @@ impl GoodputJob {
         (self.safe_after - self.interval - self.stall).max(0.0)
     }
 
-    /// Expected wall time of a segment, X. `None` with spares, whose number in use no closed form follows, or where
-    /// storage takes longer than a segment.
+    /// Expected wall time of a segment, X. `None` where storage takes longer than a segment.
     pub fn expected_segment(&self) -> Option<f64> {
-        if self.restart.spares.is_some() || self.backlog() > 0.0 {
+        if self.backlog() > 0.0 {
             return None;
         }
         Some(segment(self.rate, self.interval, self.stall, self.safe_after, &self.restart))

@@ -143,8 +143,6 @@ struct GoodputRun<'a> {
     next_slow: Vec<f64>,
     /// When each kind of slow time is over; before now where there is none.
     slow_until: Vec<f64>,
-    /// When spares that are in use stand by again.
-    in_repair: Vec<f64>,
     total: Days,
     /// Since the checkpoint that is being written, and between it and the last safe one.
     fresh: Days,
@@ -173,7 +171,6 @@ impl<'a> GoodputRun<'a> {
             failure,
             next_slow,
             slow_until: vec![0.0; slow.len()],
-            in_repair: Vec::new(),
             total: Days::default(),
             fresh: Days::default(),
             written: Days::default(),
@@ -271,7 +268,7 @@ impl<'a> GoodputRun<'a> {
         (self.written, self.fresh, self.safe_at) = (Days::default(), Days::default(), None);
         loop {
             self.total.interruptions += 1.0;
-            let time = self.restart_time();
+            let time = self.job.restart.time_s;
             let again = exponential(&mut self.rng, self.job.rate);
             let interrupted = self.job.restart.can_fail && again < time;
             let until = (self.now + if interrupted { again } else { time }).min(self.end);
@@ -284,18 +281,6 @@ impl<'a> GoodputRun<'a> {
                 return;
             }
         }
-    }
-
-    /// Of a restart now: the shorter one while there are spares.
-    fn restart_time(&mut self) -> f64 {
-        let restart = &self.job.restart;
-        let Some(spares) = &restart.spares else { return restart.time_s };
-        self.in_repair.retain(|back| *back > self.now);
-        if self.in_repair.len() >= spares.count as usize {
-            return restart.time_s;
-        }
-        self.in_repair.push(self.now + spares.repair_hours * HOUR);
-        spares.swap_s
     }
 }
 

@@ -51,7 +51,7 @@ impl FileKind {
             FileKind::Arguments(format) => (FormatTable::words_of(format), Some(format)),
             FileKind::Foreign(software) => (&software.words, None),
             FileKind::Calculon => ("a file of Calculon", Some("calculon")),
-            FileKind::Kineto => ("a PyTorch profile", Some("kineto")),
+            FileKind::Kineto => ("a PyTorch profile", None),
             FileKind::NcclTests => ("an output of nccl-tests", Some("nccl-tests")),
             FileKind::NvidiaSmi => ("how the GPUs of a node are joined", Some("nvidia-smi")),
         }

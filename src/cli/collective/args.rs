@@ -16,7 +16,7 @@ pub struct Args {
     /// Changes a value of the machine file: path=value; may be repeated
     #[arg(long, value_name = "PATH=VALUE")]
     pub set: Vec<String>,
-    /// all-reduce, all-gather, reduce-scatter, all-to-all, broadcast, reduce, send-recv or ring-shift
+    /// all-reduce, all-gather, reduce-scatter, all-to-all, send-recv, ring-shift or expert-exchange
     #[arg(long, value_parser = parse_op)]
     pub op: Op,
     /// Sizes: 8:16Gi:x2 (from, to, factor), 1Mi:8Mi:+1Mi, or a list; the buffer of one rank, for all-gather and

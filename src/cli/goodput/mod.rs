@@ -27,14 +27,14 @@ const MOST_EVENTS: f64 = 1e9;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   stepsim goodput llama3-405b                                        the step is simulated, then days of it are drawn
-  stepsim goodput llama3-405b --set reliability.checkpoint.mode=synchronous --set reliability.checkpoint.writer_GBps=2
+  stepsim goodput llama3-405b --set reliability.checkpoint.mode=synchronous
   stepsim goodput --step-s 12 --devices 131072 --set reliability.checkpoint.stall_s=60 \\
     --set reliability.checkpoint.safe_after_s=0
   stepsim goodput llama3-405b --reliability fail-slow --days 54      with devices that are slow for a while
 
 Figures of jobs: `stepsim list reliability`; their fields: `stepsim schema reliability`. Without
 `checkpoint.every_s` and `every_steps` checkpoints come at the best interval. `exact` is the closed form, for
-constant times, no spares and no slow devices.")]
+constant times and no slow devices.")]
 pub struct Args {
     /// Workload whose step is simulated: the name of a shipped one, or a path that ends in .json
     #[arg(required_unless_present = "step_s")]

@@ -53,14 +53,18 @@ pub(super) fn command(args: &Args) -> Result<ImportSource, Failure> {
     let path = &Invocation::of(&first).file;
     let Some(kind) = recognise(&inputs::bytes(Path::new(path))?) else {
         let mut known: Vec<&str> = FormatTable::all().values().map(|table| table.words.as_str()).collect();
-        known.extend(["a Hugging Face config.json", "a profile of PyTorch", "an output of nccl-tests"]);
+        known.extend(["a Hugging Face config.json", "an output of nccl-tests"]);
         let error = SpecError::file(first, "is of no known kind").allowed(known.join("; "));
         return Err(error.hint(stepsim_bring::FOREIGN).into());
     };
     let Some(name) = kind.import() else {
-        let next = if kind == FileKind::Machine { "inspect -t" } else { "plan" };
+        let (already, next) = match kind {
+            FileKind::Machine => (" already", "inspect -t"),
+            FileKind::Kineto => (", which becomes no workload", "analyze"),
+            _ => (" already", "plan"),
+        };
         let hint = format!("stepsim {next} {first}");
-        return Err(SpecError::file(first, format!("is {} already", kind.words())).hint(hint).into());
+        return Err(SpecError::file(first, format!("is {}{already}", kind.words())).hint(hint).into());
     };
     let words = words(name, kind, args);
     KindCommand::try_parse_from(&words).map(|parsed| parsed.from).map_err(|_| {
@@ -81,8 +85,7 @@ fn words(name: &str, kind: FileKind, args: &Args) -> Vec<String> {
     option("devices", args.devices.map(|n| n.to_string()));
     option("topology", args.topology.clone());
     args.sets.iter().for_each(|set| option("set", Some(set.clone())));
-    let out = matches!(kind, FileKind::Kineto | FileKind::Calculon);
-    option(if out { "out" } else { "output" }, path(&args.output));
+    option(if kind == FileKind::Calculon { "out" } else { "output" }, path(&args.output));
     option("report", path(&args.report));
     words
 }

@@ -19,18 +19,6 @@ pub(super) enum ImportSource {
         #[arg(short, long = "output", alias = "out", value_name = "DIR", help_heading = WRITTEN)]
         out: PathBuf,
     },
-    /// PyTorch profiles of one step, of one or several ranks, as rank programs for `stepsim replay`
-    Kineto {
-        /// The profiles (.json or .json.gz)
-        #[arg(required = true, value_name = "TRACE")]
-        traces: Vec<PathBuf>,
-        /// The step: N of `ProfilerStep#N` [default: the middle one]
-        #[arg(long, value_name = "N")]
-        step: Option<String>,
-        /// The file that is written (.json or .json.gz)
-        #[arg(short, long = "output", alias = "out", value_name = "FILE", help_heading = WRITTEN)]
-        out: PathBuf,
-    },
     /// A Hugging Face config.json as a model
     #[command(name = "hf", visible_alias = "hugging-face")]
     HuggingFace(hugging_face::Args),

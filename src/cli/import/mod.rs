@@ -14,23 +14,19 @@ use serde_json::Value;
 use super::write::write_json;
 use super::{Failure, say};
 use from::ImportSource;
-use stepsim_core::units::Time;
 use stepsim_fabric::topology::Machine;
-use stepsim_measure::profile::programs::programs;
-use stepsim_measure::profile::{ClassTables, read};
 use stepsim_simulate::Inputs;
 use stepsim_spec::topology::Topology;
 use stepsim_spec::{LoadedSpec, SpecError, WorkloadSpec, from_value};
 
-/// Turn files of other tools into files of ours: a workload and a topology, or rank programs.
+/// Turn files of other tools into files of ours: a workload, a model or a topology.
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 #[command(after_help = "\
 Examples:
   stepsim import pretrain.sh --devices 1024 -o workload.json        whose file it is, is told by its content
   stepsim import config.json -o model.json
-  stepsim import ds_config.json --model config.json --devices 8 -o workload.json
-  stepsim import kineto trace.json.gz --out step.json")]
+  stepsim import ds_config.json --model config.json --devices 8 -o workload.json")]
 pub struct Args {
     #[command(subcommand)]
     from: Option<ImportSource>,
@@ -52,33 +48,11 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 fn of_kind(from: &ImportSource) -> Result<(), Failure> {
     match from {
         ImportSource::Calculon { app, exe, sys, out } => calculon([app, exe, sys], out),
-        ImportSource::Kineto { traces, step, out } => kineto(traces, step.as_deref(), out),
         ImportSource::HuggingFace(asked) => hugging_face::run(asked),
         ImportSource::NcclTests(asked) => nccl_tests::run(asked),
         ImportSource::NvidiaSmi(asked) => nvidia_smi::run(asked),
         ImportSource::Format(asked) => recipe::run(asked.format, &asked.args),
     }
-}
-
-fn kineto(traces: &[PathBuf], step: Option<&str>, out: &Path) -> Result<(), Failure> {
-    let mut profiles = Vec::new();
-    for path in traces {
-        profiles.extend(read(path, &ClassTables::shipped()).map_err(Failure::input)?);
-    }
-    profiles.sort_by_key(|p| p.rank);
-    let programs = programs(&profiles, step).map_err(Failure::input)?;
-    write_json(out, &programs)?;
-    let ops: usize = programs.ranks.iter().map(|r| r.ops.len()).sum();
-    let mut text = format!(
-        "{}: {} of {} ranks, {ops} ops\n",
-        programs.step,
-        Time::from_ns(programs.measured_ns),
-        programs.ranks.len()
-    );
-    for unknown in &programs.unknown {
-        text += &format!("  not known: {unknown}\n");
-    }
-    say(&(text + &format!("wrote {0}\nnext: stepsim replay {0}\n", out.display())))
 }
 
 fn calculon(files: [&PathBuf; 3], out: &Path) -> Result<(), Failure> {

@@ -34,7 +34,7 @@ host the rest of the step. Kernels without a counterpart are listed with their t
 The time of a step (--measured, or the median behind the warm-up of a log) tells how much slower than simulated four
 parts of it are: matrix products, memory-bound kernels, the host, and exchanges that ranks wait for. A factor is about 1
 before anything is measured, so a step moves mostly its largest part; a time that no likely factors give is refused,
-with the settings that would explain it. An output of nccl-tests beside a log has the collectives.
+with the command that plays what would explain it. An output of nccl-tests beside a log has the collectives.
 
 Examples:
   stepsim learn rank*.json.gz --workload mine.json -t 8xh100 -o prices.json

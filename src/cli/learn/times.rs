@@ -22,7 +22,11 @@ pub(super) fn to_times(
     output: Option<&Path>,
 ) -> Result<(), Failure> {
     let load = |more: &[String]| Inputs::load(name, topology, &[sets, more].concat());
-    let found = settle(&load, measured).map_err(|e| unsettled(e, name, measured))?;
+    let found = settle(&load, measured).map_err(|e| {
+        let on = topology.map(|on| format!(" --on {on}"));
+        let given: String = on.into_iter().chain(sets.iter().map(|set| format!(" --set {set}"))).collect();
+        unsettled(e, &format!("{name}{given}"), measured)
+    })?;
     let inputs = load(&[])?;
     if let Some(path) = output {
         let on = json!({"workload": name, "machine": inputs.topology.name, "measured_s": measured,
@@ -57,32 +61,23 @@ fn time(seconds: f64) -> Time {
     Time::from_s(seconds)
 }
 
-fn unsettled(why: NoFactors, name: &str, measured: &[f64]) -> Failure {
-    let found = match why {
+/// The refusal where the described `run` cannot have taken the `measured` seconds.
+fn unsettled(why: NoFactors, run: &str, measured: &[f64]) -> Failure {
+    let (simulated_s, plausible) = match why {
         NoFactors::Spec(e) => return e.into(),
         NoFactors::Run(e) => return e.into(),
-        NoFactors::Implausible(found) => found,
+        NoFactors::Implausible { simulated_s, plausible } => (simulated_s, plausible),
     };
-    let [least, most] = found.plausible.map(time);
-    let mut text = format!(
-        "{name}: {} measured, {} simulated: no likely prices give that\n  allowed: {least} to {most} for this \
-         workload on this machine\n",
-        measured.iter().map(|s| time(*s).to_string()).collect::<Vec<_>>().join(", "),
-        time(found.simulated_s)
-    );
-    let shown = found.suspects.iter().take(5).map(|(set, s)| format!("--set {set} ({})", time(*s)));
-    text += &match found.suspects.is_empty() {
-        false => format!(
-            "  hint: more likely the description is wrong; these settings would explain the time: {}",
-            shown.collect::<Vec<_>>().join(", ")
-        ),
-        true => {
-            "  hint: no other stack, recomputation or batch explains it either: check the unit, the timed work \
-             and the machine"
-                .to_string()
-        }
-    };
-    Failure::input(text)
+    let [least, most] = plausible.map(time);
+    let list: Vec<String> = measured.iter().map(|s| time(*s).to_string()).collect();
+    Failure::input(format!(
+        "{} measured, {} simulated: no likely prices give that\n  allowed: {least} to {most} for this \
+         workload on this machine\n  hint: more likely the description is wrong: stepsim normal {run} --measured \
+         {}s plays what would explain it",
+        list.join(", "),
+        time(simulated_s),
+        measured[0],
+    ))
 }
 
 fn factors(anchor: &Anchor) -> Map<String, Value> {

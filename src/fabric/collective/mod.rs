@@ -17,7 +17,7 @@
 //! out.
 //!
 //! Conventions (nccl-tests `doc/PERFORMANCE.md`): `n` members; `S` = [`Transfer::bytes`]: the buffer of one rank for
-//! all-reduce, broadcast, reduce and all-to-all, the **full** gathered (or unreduced) buffer for all-gather and
+//! all-reduce and all-to-all, the **full** gathered (or unreduced) buffer for all-gather and
 //! reduce-scatter. `α` is the latency that a transfer pays before it occupies links, `B` one direction of a port or
 //! link in bytes per second. Reduction arithmetic is free.
 //!
@@ -32,7 +32,6 @@
 
 mod algorithm;
 mod bound;
-mod broadcast;
 mod choice;
 mod chooser;
 mod direct;

@@ -14,11 +14,13 @@
 //! Source: NCCL `src/transport/nvls.cc`, NVLink SHARP (Hot Chips 2022).
 
 use super::algorithm::Algorithm;
-use super::broadcast::MOST_CHUNKS;
 use super::geometry::{DomainWiring, Geometry};
 use super::pattern::Pattern;
 use super::schedule::{RepeatedPattern, RoundGroup};
 use super::{Op, Transfer};
+
+/// More chunks than this are not worth their events.
+const MOST_CHUNKS: f64 = 1024.0;
 
 /// See the module's text.
 #[derive(Debug)]

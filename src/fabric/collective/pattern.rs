@@ -36,8 +36,6 @@ pub enum Pattern {
     Grow(u32),
     /// Position `i + d` sends to `i < d`, where that exists.
     Shrink(u32),
-    /// Each position but the last sends to the next.
-    Chain,
     /// For each position, the switch adds what all members send and delivers the sum there.
     ReduceToEach,
     /// For each position, the switch copies what it sends to all members.
@@ -180,7 +178,6 @@ impl Pattern {
             }
             Pattern::Grow(d) => (0..d.min(n.saturating_sub(d))).for_each(|i| send(i, i + d)),
             Pattern::Shrink(d) => (0..d.min(n.saturating_sub(d))).for_each(|i| send(i + d, i)),
-            Pattern::Chain => (0..n - 1).for_each(|i| send(i, i + 1)),
             Pattern::ReduceToEach => (0..n).for_each(|i| each(Route::Gather(i), 1)),
             Pattern::MulticastFromEach => (0..n).for_each(|i| each(Route::Scatter(i), 1)),
             Pattern::Neighbour { axis, forward } => neighbours(g, axis as usize, forward, &mut send),

@@ -23,8 +23,6 @@ pub static ALGORITHMS: &[&dyn Algorithm] = &[
     &super::doubling::HalvingDoubling,
     &super::doubling::RecursiveDoubling,
     &super::tree::Tree,
-    &super::broadcast::Binomial,
-    &super::broadcast::ChainBroadcast,
 ];
 
 /// The choice that a library has: all that the group can run. Where other rails are reached over the network the

@@ -16,9 +16,6 @@ pub struct RoundGroup {
     pub parts: Vec<RepeatedPattern>,
     /// Bytes of a route of weight 1 in one round.
     pub unit: f64,
-    /// Rounds that a pipeline needs beyond `times` to fill and drain: the `i`-th route of the pattern is active in
-    /// rounds `i .. i + times`.
-    pub fill: u32,
     /// Into how many slices the bytes of a route are cut, each sent on as soon as it is there.
     pub slices: u32,
 }
@@ -43,7 +40,7 @@ impl RoundGroup {
     }
     /// Parts side by side, with `unit` bytes a route of weight 1.
     pub fn beside(parts: Vec<RepeatedPattern>, unit: f64) -> RoundGroup {
-        RoundGroup { parts, unit, fill: 0, slices: 1 }
+        RoundGroup { parts, unit, slices: 1 }
     }
     /// Bytes for each unit of path coefficient when the phase is one activity, and the weight of each pattern in the
     /// path's coefficients. The greatest common factor of the weights is taken out, so that algorithms which differ
@@ -63,7 +60,7 @@ impl RoundGroup {
     }
     /// Latency of all rounds, given the latency of one round of each part.
     pub(super) fn latency(&self, alpha: impl Fn(Pattern) -> Time) -> Time {
-        let rounds = |p: &RepeatedPattern| alpha(p.pattern) * u64::from(p.times + self.fill);
+        let rounds = |p: &RepeatedPattern| alpha(p.pattern) * u64::from(p.times);
         self.parts.iter().map(rounds).max().unwrap_or_default()
     }
     /// Number of transfers.

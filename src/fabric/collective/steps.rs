@@ -115,7 +115,7 @@ impl FlowWriter<'_> {
     /// The rounds of one lane of a phase; what its `last` one touches does not matter to any other.
     fn rounds(&mut self, phase: &RoundGroup, lane: &mut StepLane, last: bool) {
         let parts: Vec<&RepeatedPattern> = phase.parts.iter().filter(|p| p.lane == lane.number).collect();
-        let Some(rounds) = parts.iter().map(|p| p.times + phase.fill).max() else {
+        let Some(rounds) = parts.iter().map(|p| p.times).max() else {
             return;
         };
         let chains = parts.iter().map(|part| part.pattern.chains(self.g)).max().unwrap_or(1);
@@ -132,11 +132,8 @@ impl FlowWriter<'_> {
             // A round that waits only for the one before it, of the same make, can be repeated as a block.
             let size = self.graph.len() - begin;
             let until = parts.iter().map(|p| p.times).filter(|&t| t >= round).min().unwrap_or(round);
-            let steady = phase.fill == 0
-                && until > round
-                && begin >= size
-                && size > 0
-                && self.graph.last_wait_from(size, begin - size);
+            let steady =
+                until > round && begin >= size && size > 0 && self.graph.last_wait_from(size, begin - size);
             if steady && round > 1 {
                 self.graph.repeat(size, until - round);
                 let offset = (until - round) * size;
@@ -165,14 +162,10 @@ impl FlowWriter<'_> {
         let unit = phase.unit / f64::from(phase.slices);
         let (mut index, mut waits) = (0, Vec::new());
         part.pattern.routes(g, &mut |route: Route<'_>, weight| {
-            let active = match phase.fill {
-                0 => round < part.times,
-                _ => (index..index + part.times).contains(&round),
-            };
             let chain = index / per_chain;
             index += 1;
             path += 1;
-            if !active {
+            if round >= part.times {
                 return;
             }
             let (from, to) = (route.sender(), route.receiver());

@@ -51,8 +51,6 @@ fn case(name: &str, p: &Value) -> (Op, &'static str, u32, Box<dyn Network>, Vec<
         "one-shot-all-reduce" => (Op::AllReduce, "direct", n, switch(), all),
         "two-shot-all-reduce" => (Op::AllReduce, "two-shot", n, switch(), all),
         "pat-all-gather" => (Op::AllGather, "pat", n, switch(), all),
-        "binomial-broadcast" => (Op::Broadcast, "binomial", n, switch(), all),
-        "chain-broadcast" => (Op::Broadcast, "chain", n, switch(), all),
         "nvls-all-reduce" => (Op::AllReduce, "nvls", n, switch(), all),
         "double-binary-tree-all-reduce" => (Op::AllReduce, "tree", n, switch(), vec![Fidelity::Steps]),
         "bidirectional-ring-all-gather" => (Op::AllGather, "torus", n, ring(true), all),
@@ -81,7 +79,7 @@ fn case(name: &str, p: &Value) -> (Op, &'static str, u32, Box<dyn Network>, Vec<
 fn golden_cases_hold_at_every_fidelity() {
     let mut wrong = Vec::new();
     let cases = golden();
-    assert_eq!(cases.len(), 131);
+    assert_eq!(cases.len(), 115);
     for p in &cases {
         let name = p["algorithm"].as_str().expect("name");
         let (op, algorithm, n, net, fidelities) = case(name, p);

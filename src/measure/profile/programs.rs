@@ -11,12 +11,8 @@
 //! hold begin when the last rank is there ([`super::skew`]); each then takes what it took from there. So replaying a
 //! step unchanged gives the measured step, which begins with its first device event: the host may be a step ahead of
 //! the device.
-//!
-//! [`StepPrograms::unknown`] says what cannot be known.
 
 use std::collections::{BTreeMap, BTreeSet};
-
-use serde::{Deserialize, Serialize};
 
 use super::classes::Family;
 use super::idle::waited;
@@ -32,35 +28,27 @@ const MOST_EVENTS: usize = 1 << 21;
 const LOOK_BACK: usize = 64;
 
 /// A measured step.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct StepPrograms {
-    /// The step.
-    pub step: String,
     /// From the first start of a device event of any rank to the last end.
     pub measured_ns: u64,
     /// One a profile.
     pub ranks: Vec<RankProgram>,
-    /// The facts that the profiles lack.
-    #[serde(default)]
-    pub unknown: Vec<String>,
 }
 
 /// The program of a rank.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct RankProgram {
     /// Number in the job.
     pub rank: u64,
-    /// Names of its streams; the host is one.
-    pub streams: Vec<String>,
+    /// The number of its streams; the host is the first.
+    pub streams: u32,
     /// In order of time; the ops of a stream run in this order.
     pub ops: Vec<ProgramOp>,
 }
 
 /// An op of a stream.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct ProgramOp {
     /// Index into the rank's streams.
     pub stream: u32,
@@ -69,85 +57,52 @@ pub struct ProgramOp {
     /// Class of the kernel; `host` for the host.
     pub class: String,
     /// The resource that it takes; nothing of the device for the host.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub family: Option<Family>,
     /// Time between what it waits for and its start.
-    #[serde(default)]
     pub lead_ns: u64,
     /// Time from its launch to its start, where its launch was the last that it waited for: it passes beside what runs.
-    #[serde(default, skip_serializing_if = "is_zero")]
     pub launched_ns: u64,
     /// How long it takes; of a collective with several ranks here, from when all are there.
     pub ns: u64,
     /// Ops of this rank that must have ended, by index.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub after: Vec<u32>,
     /// Of communication, what the profile says of it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub collective: Option<TracedCollective>,
 }
 
-#[allow(clippy::trivially_copy_pass_by_ref)]
-fn is_zero(ns: &u64) -> bool {
-    *ns == 0
-}
-
 /// A collective.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct TracedCollective {
     /// `all-reduce`, ….
     pub kind: String,
     /// Bytes of the whole buffer of a rank, if the profile gives its arguments.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<u64>,
     /// Its process group.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub group: String,
     /// Ranks of the group; 0 if unknown.
-    #[serde(default)]
     pub group_size: i64,
     /// Ops of several ranks with the same number begin together.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub meets: Option<u32>,
 }
 
-/// Counts of lost or guessed facts.
-#[derive(Default)]
-struct ProgramDoubts {
-    cut: u64,
-    before_launch: u64,
-    unlinked: u64,
-    guessed: u64,
-    alone: u64,
-}
-
-/// The programs of a step of all profiles: of the named one (`ProfilerStep#3`, or just `3`), else of the middle one; of
-/// profiles without marks, of all that they hold.
+/// The programs of the middle step that all profiles mark; of profiles without marks, of all that they hold.
 ///
 /// # Errors
-/// A profile lacks the step, or nothing of it ran on the device.
-pub fn programs(profiles: &[RankEvents], step: Option<&str>) -> Result<StepPrograms, SpecError> {
-    let name = chosen(profiles, step)?;
+/// Nothing of the step ran on the device, or the next step overlaps it.
+pub fn programs(profiles: &[RankEvents]) -> Result<StepPrograms, SpecError> {
+    let name = middle_step(profiles);
     let matched = matched(profiles);
     let mut kept: Vec<Vec<u32>> = Vec::new();
     for profile in profiles {
         let mark = name.as_ref().and_then(|name| profile.steps.iter().find(|m| m.name == *name));
         let events = within(profile, mark);
         if events.is_empty() {
-            return Err(SpecError::file(
-                &profile.file,
-                "nothing that ran on the device was launched in this step",
-            )
-            .hint("name another with --step"));
+            let problem = "nothing that ran on the device was launched in this step";
+            return Err(SpecError::file(&profile.file, problem));
         }
         if events.len() > MOST_EVENTS {
-            return Err(SpecError::file(
-                &profile.file,
-                format!("{} device events in this step", events.len()),
-            )
-            .allowed(format!("at most {MOST_EVENTS}"))
-            .hint("mark steps in the profile, and name one with --step"));
+            let problem = format!("{} device events in this step, more than {MOST_EVENTS}", events.len());
+            return Err(SpecError::file(&profile.file, problem));
         }
         kept.push(events);
     }
@@ -159,39 +114,30 @@ pub fn programs(profiles: &[RankEvents], step: Option<&str>) -> Result<StepProgr
         first.unwrap_or(0).saturating_add(shift(r))
     };
     let zero = profiles.iter().zip(&kept).enumerate().map(start).min().unwrap_or(0);
-    let mut doubts = ProgramDoubts::default();
-    let mut out = StepPrograms { step: name.unwrap_or_else(|| "all".to_string()), ..StepPrograms::default() };
+    let mut out = StepPrograms::default();
     for (r, (profile, events)) in profiles.iter().zip(&kept).enumerate() {
-        let mut writer =
-            ProgramWriter::new(profile, events, zero.saturating_sub(shift(r)), shift(r), &mut doubts);
+        let mut writer = ProgramWriter::new(profile, events, zero.saturating_sub(shift(r)), shift(r));
         writer.write(|event| meets.get(&(r, event)).copied());
         let ends = events.iter().map(|e| profile.events[*e as usize].end).max().unwrap_or(0);
         let length = ends.saturating_add(shift(r)).saturating_sub(zero);
         out.measured_ns = out.measured_ns.max(u64::try_from(length).unwrap_or(0));
         let rank = profile.rank.unwrap_or(r as u64);
-        out.ranks.push(RankProgram { rank, streams: writer.streams, ops: writer.ops });
+        out.ranks.push(RankProgram { rank, streams: writer.done.len() as u32, ops: writer.ops });
     }
-    out.unknown = doubts.said(profiles);
     Ok(out)
 }
 
-/// The name of the step that is meant; none where no profile marks any.
-fn chosen(profiles: &[RankEvents], step: Option<&str>) -> Result<Option<String>, SpecError> {
+/// The name of the middle step; none where no profile marks any.
+fn middle_step(profiles: &[RankEvents]) -> Option<String> {
     let marks = profiles.iter().map(|p| p.steps.iter().map(|m| m.name.as_str()).collect::<Vec<_>>());
     let common: Vec<&str> = marks
         .reduce(|common, own| common.into_iter().filter(|name| own.contains(name)).collect())
         .unwrap_or_default();
-    let Some(step) = step else {
-        // A mark without any events (the profiler's last, often) is no step to play.
-        let mark = |p: &'_ RankEvents, name: &str| p.steps.iter().find(|m| m.name == name).cloned();
-        let ran = |name: &&&str| profiles.iter().all(|p| !within(p, mark(p, name).as_ref()).is_empty());
-        let ran: Vec<&&str> = common.iter().filter(ran).collect();
-        return Ok(ran.get(ran.len() / 2).or(common.first().as_ref()).map(|name| (**name).to_string()));
-    };
-    let found = common.iter().find(|name| **name == step || name.rsplit('#').next() == Some(step));
-    found.map(|name| Some((*name).to_string())).ok_or_else(|| {
-        SpecError::at("--step", format!("`{step}` is not marked in all profiles")).allowed(common.join(", "))
-    })
+    // A mark without any events (the profiler's last, often) is no step to play.
+    let mark = |p: &'_ RankEvents, name: &str| p.steps.iter().find(|m| m.name == name).cloned();
+    let ran = |name: &&&str| profiles.iter().all(|p| !within(p, mark(p, name).as_ref()).is_empty());
+    let ran: Vec<&&str> = common.iter().filter(ran).collect();
+    ran.get(ran.len() / 2).or(common.first().as_ref()).map(|name| (**name).to_string())
 }
 
 /// The device events of a step, by start: those that were launched in it.
@@ -225,10 +171,7 @@ fn apart(profile: &RankEvents, name: Option<&str>, events: &[u32]) -> Result<(),
         beside / 1e6,
         (end - own) as f64 / 1e6
     );
-    Err(SpecError::file(&profile.file, problem).hint(
-        "name another step with --step, or profile with a synchronisation between steps; `stepsim analyze` \
-         reads the period",
-    ))
+    Err(SpecError::file(&profile.file, problem))
 }
 
 /// For each collective that all its ranks hold in this step: its number and when the last rank came.
@@ -255,8 +198,6 @@ struct ProgramWriter<'a> {
     events: &'a [u32],
     zero: i64,
     shift: i64,
-    doubts: &'a mut ProgramDoubts,
-    streams: Vec<String>,
     stream_of: BTreeMap<u32, u32>,
     ops: Vec<ProgramOp>,
     /// The op of each device event, and of each launch.
@@ -277,13 +218,7 @@ enum Next<'a> {
 }
 
 impl<'a> ProgramWriter<'a> {
-    fn new(
-        profile: &'a RankEvents,
-        events: &'a [u32],
-        zero: i64,
-        shift: i64,
-        doubts: &'a mut ProgramDoubts,
-    ) -> ProgramWriter<'a> {
+    fn new(profile: &'a RankEvents, events: &'a [u32], zero: i64, shift: i64) -> ProgramWriter<'a> {
         let mut by_end = events.to_vec();
         by_end.sort_by_key(|e| profile.events[*e as usize].end);
         ProgramWriter {
@@ -291,8 +226,6 @@ impl<'a> ProgramWriter<'a> {
             events,
             zero,
             shift,
-            doubts,
-            streams: vec!["host".to_string()],
             stream_of: BTreeMap::new(),
             ops: Vec::new(),
             op_of: BTreeMap::new(),
@@ -409,14 +342,11 @@ impl<'a> ProgramWriter<'a> {
         let mut ready = before;
         let mut launched = None;
         let mut after = Vec::new();
-        match self.profile.launch_of(event).zip(event.launch.and_then(|l| self.launch_op.get(&l)).copied()) {
-            Some((launch, op)) if launch.start <= event.start => {
-                launched = Some(launch.start).filter(|at| *at >= self.zero && ready.is_none_or(|r| r < *at));
-                ready = ready.max(Some(launch.start.max(self.zero)));
-                after.push(op);
-            }
-            Some(_) => self.doubts.before_launch += 1,
-            None => self.doubts.unlinked += 1,
+        let call = self.profile.launch_of(event).filter(|launch| launch.start <= event.start);
+        if let Some((launch, op)) = call.zip(event.launch.and_then(|l| self.launch_op.get(&l)).copied()) {
+            launched = Some(launch.start).filter(|at| *at >= self.zero && ready.is_none_or(|r| r < *at));
+            ready = ready.max(Some(launch.start.max(self.zero)));
+            after.push(op);
         }
         let named = self.named_waits(event);
         for (ended, op) in named.iter().flatten().filter(|(ended, _)| *ended <= event.start) {
@@ -428,7 +358,6 @@ impl<'a> ProgramWriter<'a> {
         if let Some((other, op)) = other.and_then(|o| Some((self.event(o), *self.op_of.get(&o)?))) {
             let at_once = other.end + AT_ONCE >= event.start && ready.is_none_or(|r| r < other.end);
             if flagged || at_once {
-                self.doubts.guessed += u64::from(!flagged);
                 ready = ready.max(Some(other.end));
                 after.push(op);
             }
@@ -458,36 +387,27 @@ impl<'a> ProgramWriter<'a> {
     }
 
     /// The end of an event, no later than the start of the next on its stream.
-    fn end(&mut self, number: u32, event: &DeviceEvent) -> i64 {
+    fn end(&self, number: u32, event: &DeviceEvent) -> i64 {
         let place = self.events.partition_point(|e| *e <= number);
         let next = self.events[place..].iter().map(|e| self.event(*e));
         let next = next.take_while(|e| e.start < event.end).find(|e| e.stream == event.stream);
-        match next {
-            Some(next) => {
-                self.doubts.cut += 1;
-                next.start
-            }
-            None => event.end,
-        }
+        next.map_or(event.end, |next| next.start)
     }
 
     fn stream(&mut self, stream: u32) -> u32 {
         if let Some(number) = self.stream_of.get(&stream) {
             return *number;
         }
-        let (device, name) = &self.profile.streams[stream as usize];
-        self.streams.push(format!("device {device} stream {name}"));
+        let number = self.done.len() as u32;
         self.done.push(None);
-        let number = self.streams.len() as u32 - 1;
         self.stream_of.insert(stream, number);
         number
     }
 
-    fn collective(&mut self, event: &DeviceEvent, meets: Option<u32>) -> Option<TracedCollective> {
+    fn collective(&self, event: &DeviceEvent, meets: Option<u32>) -> Option<TracedCollective> {
         if event.family != Family::Communication {
             return None;
         }
-        self.doubts.alone += u64::from(meets.is_none());
         let args = event.collective.map(|c| &self.profile.collectives[c as usize]);
         Some(TracedCollective {
             kind: self.profile.kind_of(event).to_string(),
@@ -499,51 +419,6 @@ impl<'a> ProgramWriter<'a> {
     }
 }
 
-/// Of sentences that begin with a number, those in which it is not 0.
-pub(super) fn counted<const N: usize>(said: [(u64, &str); N]) -> impl Iterator<Item = String> {
-    said.into_iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{n} {what}"))
-}
-
 fn positive(ns: i64) -> u64 {
     u64::try_from(ns).unwrap_or(0)
-}
-
-impl ProgramDoubts {
-    fn said(&self, profiles: &[RankEvents]) -> Vec<String> {
-        let mut said = vec![
-            "host threads are taken as one, and what the host does between two calls as its own work"
-                .to_string(),
-        ];
-        if profiles.iter().any(|p| p.waits.is_empty()) {
-            said.push(
-                "which event a stream waited for is not in these profiles: the op of another stream that \
-                 ended last is taken"
-                    .to_string(),
-            );
-        }
-        said.extend(counted([
-            (
-                self.alone,
-                "communication ops without counterpart: their time holds the wait for other ranks, which \
-                 cannot be told from the transfer",
-            ),
-            (self.guessed, "waits between streams are guessed from times alone"),
-            (
-                self.unlinked,
-                "device events without a launch in the step: when the host would have launched them is unknown",
-            ),
-            (
-                self.before_launch,
-                "device events that began before their launch (clocks of host and device differ): not bound to it",
-            ),
-            (self.cut, "device events are cut where the next one on their stream began before their end"),
-        ]));
-        let uneven = profiles.iter().any(|p| p.base_ns != profiles[0].base_ns);
-        if uneven {
-            said.push(
-                "profiles count from different moments; they were brought together by them".to_string(),
-            );
-        }
-        said
-    }
 }

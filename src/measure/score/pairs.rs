@@ -5,54 +5,35 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
+use std::sync::LazyLock;
 
+use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::outcome::{RowOutcome, RowStatus};
 use super::rows::PublishedRow;
 
-/// Changes by name: the columns that differ, and those that follow from them and may differ too.
-const KINDS: [(&str, &[&str], &[&str]); 17] = [
-    ("tensor degree", &["tp"], &["dp", "grad_accum", "seq_parallel", "tp_comm_overlap"]),
-    ("pipeline stages", &["pp"], &["dp", "grad_accum", "vp", "pp_schedule", "pp_layout"]),
-    (
-        "tensor degree against stages",
-        &["tp", "pp"],
-        &["seq_parallel", "vp", "pp_schedule", "pp_layout", "tp_comm_overlap"],
-    ),
-    ("context degree", &["cp"], &["dp", "grad_accum", "cp_kind"]),
-    ("expert degree", &["ep"], &["hybridep_num_sms", "expert_tp"]),
-    ("micro-batch", &["mbs_seqs"], &["grad_accum"]),
-    ("chunks of a stage", &["vp"], &["pp_schedule", "pp_layout"]),
-    ("schedule", &["pp_schedule"], &["vp", "pp_layout"]),
-    ("format", &["precision"], &["fp8_recipe", "dp_overlap"]),
-    ("what is computed again", &["recompute"], &["recompute_modules"]),
-    ("what is computed again", &["recompute_modules"], &[]),
-    ("dispatcher", &["moe_dispatcher"], &["hybridep_num_sms"]),
-    ("devices, the batch with them", &["n_devices", "gbs_seqs"], &["dp", "gbs_tokens", "devices_per_node"]),
-    ("devices, the batch as it was", &["n_devices"], &["dp", "grad_accum", "devices_per_node"]),
-    ("sequences a step", &["gbs_seqs"], &["gbs_tokens", "grad_accum"]),
-    ("release", &["software"], &["recipe_ref"]),
-    ("overlap of experts' exchanges", &["moe_ep_overlap"], &["cuda_graphs"]),
-];
+/// The columns of rows that tell what differs between two (`pairs.json`).
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PairColumns {
+    kinds: Vec<KindColumns>,
+    /// Columns that name a row, say its origin or hold measurements.
+    aside: Vec<String>,
+}
 
-/// Columns that name a row, say its origin or hold measurements.
-const ASIDE: [&str; 14] = [
-    "id",
-    "source_ref",
-    "provenance",
-    "notes",
-    "missing",
-    "derived",
-    "recipe_ref",
-    "recipe_match",
-    "certainty",
-    "mfu",
-    "hfu",
-    "step_time_s",
-    "peak_mem_gib",
-    "gbs_tokens",
-];
+/// A change: the columns that differ, and those that follow from them and may differ too.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct KindColumns {
+    kind: String,
+    columns: Vec<String>,
+    follow: Vec<String>,
+}
+
+static COLUMNS: LazyLock<PairColumns> = LazyLock::new(|| {
+    serde_json::from_str(include_str!("pairs.json")).expect("the shipped columns are well formed")
+});
 
 /// Printed figures are rounded: a change below it has no sign.
 const ROUNDING: f64 = 0.015;
@@ -133,6 +114,7 @@ impl Entry<'_> {
 
     /// The one change between two rows; none where they differ in several things.
     fn kind(&self, other: &Entry<'_>) -> Option<String> {
+        let has = |list: &[String], name: &str| list.iter().any(|own| own == name);
         let value =
             |columns: &'_ Map<String, Value>, name: &str| columns.get(name).filter(|v| !v.is_null()).cloned();
         let differ: BTreeSet<&str> = self
@@ -140,15 +122,15 @@ impl Entry<'_> {
             .keys()
             .chain(other.columns.keys())
             .map(String::as_str)
-            .filter(|name| !ASIDE.contains(name) && !name.contains("_per_") && !name.contains("tflops"))
+            .filter(|name| !has(&COLUMNS.aside, name) && !name.contains("_per_") && !name.contains("tflops"))
             .filter(|name| value(self.columns, name) != value(other.columns, name))
             .collect();
-        let named = |(_, own, follow): &&(&str, &[&str], &[&str])| {
-            own.iter().all(|name| differ.contains(name))
-                && differ.iter().all(|name| own.contains(name) || follow.contains(name))
+        let named = |of: &&KindColumns| {
+            of.columns.iter().all(|name| differ.contains(name.as_str()))
+                && differ.iter().all(|name| has(&of.columns, name) || has(&of.follow, name))
         };
         let alone = || (differ.len() == 1).then(|| differ.iter().copied().collect());
-        KINDS.iter().find(named).map(|(kind, ..)| (*kind).to_string()).or_else(alone)
+        COLUMNS.kinds.iter().find(named).map(|of| of.kind.clone()).or_else(alone)
     }
 }
 

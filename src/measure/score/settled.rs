@@ -5,8 +5,7 @@ use super::learned::slower;
 use super::outcome::kernels;
 use stepsim_core::kernel_class::KernelClass;
 use stepsim_simulate::{Inputs, Options, Simulation, SimulationError};
-use stepsim_spec::catalog;
-use stepsim_spec::{Kind, SpecError};
+use stepsim_spec::SpecError;
 
 /// A played step that is so near, as a share, is near enough.
 const NEAR: f64 = 2e-3;
@@ -34,18 +33,12 @@ pub enum NoFactors {
     /// It cannot be played.
     Run(SimulationError),
     /// No likely factors give the measured time: what was played is not what was measured.
-    Implausible(Implausible),
-}
-
-/// A measured time that the prices of the described run cannot plausibly give.
-#[derive(Debug)]
-pub struct Implausible {
-    /// The step as it is simulated.
-    pub simulated_s: f64,
-    /// Between which seconds it plausibly is.
-    pub plausible: [f64; 2],
-    /// Settings that would explain the measured time, the nearest first, with their simulated seconds.
-    pub suspects: Vec<(String, f64)>,
+    Implausible {
+        /// The step as it is simulated.
+        simulated_s: f64,
+        /// Between which seconds it plausibly is.
+        plausible: [f64; 2],
+    },
 }
 
 /// All classes of kernels, the host and all collectives, slower by the factors of their parts.
@@ -83,9 +76,7 @@ pub fn settle(
     };
     let mut anchor = Anchor::fit(&given(first), 0.0);
     if anchor.z.abs() > Anchor::IMPLAUSIBLE {
-        let plausible = Anchor::plausible(&first);
-        let suspects = suspects(load, &inputs, measured_s);
-        return Err(NoFactors::Implausible(Implausible { simulated_s, plausible, suspects }));
+        return Err(NoFactors::Implausible { simulated_s, plausible: Anchor::plausible(&first) });
     }
     let target = anchor.seconds(&first);
     let (factors, settled_s) = along(load, &inputs, anchor.factors, simulated_s, target)?;
@@ -120,33 +111,4 @@ fn along(
         power = f64::midpoint(low, high);
     }
     Ok(best)
-}
-
-/// Other values that the run may have had, of the fields that descriptions get wrong most: the ones that make the
-/// measured time plausible, the nearest first.
-fn suspects(
-    load: &dyn Fn(&[String]) -> Result<Inputs, SpecError>,
-    inputs: &Inputs,
-    measured_s: &[f64],
-) -> Vec<(String, f64)> {
-    let measured = measured_s.iter().sum::<f64>() / measured_s.len() as f64;
-    let workload = &inputs.workload.value;
-    let mut tried: Vec<String> = catalog::names(Kind::Stack).map(|name| format!("stack={name}")).collect();
-    tried.extend(["none", "selective", "full"].map(|kind| format!("recompute.granularity={kind}")));
-    let steps = workload.micro_batches(u64::from(inputs.machine.devices()));
-    let global = workload.batch.global;
-    tried.extend([2, 4, 8].map(|times| format!("batch.global={}", global * times)));
-    let fewer = [2, 4, 8, steps].into_iter().filter(|parts| *parts > 1 && global.is_multiple_of(*parts));
-    tried.extend(fewer.map(|parts| format!("batch.global={}", global / parts)));
-    let mut found: Vec<(String, f64)> = tried
-        .into_iter()
-        .filter_map(|set| {
-            let (seconds, parts) = played(&load(std::slice::from_ref(&set)).ok()?).ok()?;
-            let [least, most] = Anchor::plausible(&parts);
-            (least..=most).contains(&measured).then_some((set, seconds))
-        })
-        .collect();
-    found.sort_by(|a, b| (a.1 / measured).ln().abs().total_cmp(&(b.1 / measured).ln().abs()));
-    found.dedup();
-    found
 }

@@ -233,14 +233,6 @@ pub fn expert_domains(
     let mut sizes: Vec<usize> = nodes.chunk_by(|a, b| a == b).map(<[u32]>::len).collect();
     let domains = sizes.len() as u64;
     sizes.dedup();
-    if let Some(touched) = w.expert.domains_per_token.filter(|touched| *touched > domains as f64) {
-        return Err(SpecError::at("expert.domains_per_token", format!("{touched} is not allowed"))
-            .allowed(format!(
-                "1 to {domains}, the nodes over which {} expert-parallel ranks lie",
-                members.len()
-            ))
-            .hint("set it to null to have it counted from groups and their limit"));
-    }
     if sizes.len() == 1 {
         return Ok(domains);
     }

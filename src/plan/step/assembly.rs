@@ -9,7 +9,7 @@ use crate::pipeline::Pipeline;
 use stepsim_core::ids::{CommId, DeviceId, ProgramId, RankId, ResourceId, TierId, TransferId};
 use stepsim_core::known::number_of;
 use stepsim_core::program::{Program, Rank, Resource, Span, Tier, TierUse, World};
-use stepsim_core::units::{Bytes, Time};
+use stepsim_core::units::Time;
 use stepsim_fabric::collective::{CollectiveError, Lowering};
 use stepsim_fabric::topology::{Axis, CopyDirection, Layout, Machine};
 
@@ -90,10 +90,6 @@ impl Assembly<'_, '_> {
         world.slots.resize(world.slots.len() + slots[stage as usize] as usize, UNBOUND);
         let tiers = world.tier_uses.len() as u32;
         world.tier_uses.extend(self.machine.tiers_of(device).map(|tier| TierUse { tier, count: 1 }));
-        if let Some(bytes) = self.setup.shares.workload.offload.pinned_buffer_bytes {
-            world.tier_uses.push(TierUse { tier: TierId(world.tiers.len() as u32), count: 1 });
-            world.tiers.push(Tier { name: "pinned".into(), capacity: Bytes(bytes) });
-        }
         let uses = world.uses.len() as u32;
         world.uses.extend(self.machine.memory_resource(device).map(|memory| (memory, 1)));
         let memory = Span { start: uses, len: world.uses.len() as u32 - uses };

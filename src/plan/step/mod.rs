@@ -214,7 +214,6 @@ pub fn plan_on(
         updates_unasked: pipeline.size > 1 && pipeline.cuts_backward().unwrap_or_else(|| order.splits()),
         shares: StateShares::of(workload, model, degrees, machine)?,
         stages,
-        pinned: workload.offload.pinned_buffer_bytes.map(|_| machine.tier_count(DeviceId(0)) as u8),
         steps,
         messages: Messages::new(borders, side_border(workload, model), lowering),
         table_parameters: model.vocabulary.div_ceil(u64::from(degrees.tensor)) * model.hidden,

@@ -11,8 +11,6 @@ pub(super) struct Setup<'a> {
     pub(super) shares: StateShares<'a>,
     /// Units of each stage.
     pub(super) stages: Vec<Vec<Unit>>,
-    /// Number of the tier that stands for the pinned staging buffers, where they have a limit.
-    pub(super) pinned: Option<u8>,
     /// Steps of the run, one after the other.
     pub(super) steps: u32,
     /// True if ranks update their weights before they know the norm of all gradients, as under schedules that cut

@@ -77,18 +77,17 @@ impl LayerBuilder<'_> {
         let input_grad = Kernel::gemm(input, tokens, inputs, outputs, 1, dtype, s.act())
             .of(KernelClass::GemmInputGrad)
             .scaled(scaling);
-        let wdtype = s.weight_gradient_dtype(l.gemm);
         let weight_grad = if s.fuses_accumulation() {
-            Kernel::weight_gradient(weight, outputs, inputs, tokens, wdtype, s.gradient_bytes)
+            Kernel::weight_gradient(weight, outputs, inputs, tokens, dtype, s.gradient_bytes)
         } else {
-            Kernel::gemm(weight, outputs, inputs, tokens, 1, wdtype, s.act()).of(KernelClass::GemmWeightGrad)
+            Kernel::gemm(weight, outputs, inputs, tokens, 1, dtype, s.act()).of(KernelClass::GemmWeightGrad)
         }
-        .scaled(s.scaling(wdtype));
+        .scaled(scaling);
         self.parameters.dense += inputs * outputs + if l.biases { outputs } else { 0 };
         let output = t * outputs as f64;
         let adapters = self.adapters_of(&l, tokens);
         let gradient = if s.trained.weights() || !adapters.weight_grad.is_empty() {
-            output * wdtype.bytes()
+            output * dtype.bytes()
         } else {
             0.0
         };

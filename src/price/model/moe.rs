@@ -373,10 +373,7 @@ impl<'a> RoutedExperts<'a> {
         let is_gradient = class == KernelClass::GroupedGemmWeightGrad;
         // PyTorch's grouped products write a gradient anew; only Transformer Engine's add to the one that is there.
         let accumulate = is_gradient && s.fuses_accumulation() && s.fusion != KernelFusion::Compiled;
-        let dtype = match is_gradient {
-            true => s.weight_gradient_dtype(Fp8Gemm::Experts),
-            false => s.gemm_dtype(Fp8Gemm::Experts),
-        };
+        let dtype = s.gemm_dtype(Fp8Gemm::Experts);
         let element = match is_gradient {
             true if accumulate => 2.0 * s.gradient_bytes,
             true => s.act(),
@@ -422,8 +419,7 @@ impl<'a> RoutedExperts<'a> {
             self.prepare(b, names[0], inputs, outputs).with_weights_back(&back, s.converts_frozen_again());
         let trained = s.trained.weights();
         b.weight_casts.extend(prepared.per_step.into_iter().filter(|_| trained));
-        let gradient =
-            if trained { rows * o * s.weight_gradient_dtype(Fp8Gemm::Experts).bytes() } else { 0.0 };
+        let gradient = if trained { rows * o * s.gemm_dtype(Fp8Gemm::Experts).bytes() } else { 0.0 };
         b.note_gemm(rows * i * s.act(), rows * o * s.act(), gradient);
         let [beside, before, behind, of_adapters] = adapters;
         let own = [prepared.input_grad, before, vec![input_grad], behind].concat();

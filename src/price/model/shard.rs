@@ -13,8 +13,8 @@ use stepsim_spec::model::ModelSpec;
 use stepsim_spec::recipe::Recipe;
 use stepsim_spec::stack::FusedPart;
 use stepsim_spec::workload::{
-    ContextSpec, Dtype, ExpertOverlap, Fp8Communication, Fp8Gemm, Fp8Spec, FrozenFormat, KernelFusion,
-    LossSpec, TrainedWeights, WorkloadSpec,
+    ContextSpec, Dtype, ExpertOverlap, Fp8Gemm, Fp8Spec, FrozenFormat, KernelFusion, LossSpec,
+    TrainedWeights, WorkloadSpec,
 };
 
 defaults! {
@@ -297,17 +297,10 @@ impl Shard {
             _ => Scaling::Tensor,
         }
     }
-    /// Format in which a GEMM multiplies for its weight gradient.
-    pub(super) fn weight_gradient_dtype(&self, gemm: Fp8Gemm) -> Dtype {
-        match &self.fp8 {
-            Some(f) if !f.weight_gradients => self.compute,
-            _ => self.gemm_dtype(gemm),
-        }
-    }
     /// Bytes of one element of a GEMM's input as it is saved for backward.
     pub(super) fn saved_input(&self, gemm: Fp8Gemm) -> f64 {
         match &self.fp8 {
-            Some(f) if f.saved_inputs && f.gemms.contains(&gemm) => {
+            Some(f) if f.gemms.contains(&gemm) => {
                 self.recipe.as_ref().map_or(Dtype::Fp8.bytes(), |r| r.saved_bytes)
             }
             _ => self.act(),
@@ -325,7 +318,7 @@ impl Shard {
     /// Bytes of one element of a GEMM's input as it is gathered between tensor-parallel ranks.
     pub(super) fn gathered_input(&self, gemm: Fp8Gemm) -> f64 {
         let narrow = self.narrow_recipe(gemm).and_then(|r| r.input_gather_bytes);
-        narrow.unwrap_or(self.message(Fp8Communication::TensorAllGather))
+        narrow.unwrap_or(self.act())
     }
     /// The same of the gradient of its output.
     pub(super) fn gathered_gradient(&self, gemm: Fp8Gemm) -> f64 {
@@ -338,12 +331,5 @@ impl Shard {
     /// True if a GEMM keeps a narrow copy of an input that is kept in a wide format beside it.
     pub(super) fn keeps_copy(&self, gemm: Fp8Gemm) -> bool {
         self.narrow_recipe(gemm).is_some_and(|r| !r.keeps_original && r.saved_bytes < self.act())
-    }
-    /// Bytes of one element of a message.
-    pub(super) fn message(&self, which: Fp8Communication) -> f64 {
-        match &self.fp8 {
-            Some(f) if f.communications.contains(&which) => Dtype::Fp8.bytes(),
-            _ => self.act(),
-        }
     }
 }

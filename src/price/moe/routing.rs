@@ -1,8 +1,7 @@
 //! How many distinct domains and ranks a token touches.
 //!
 //! Model: of G groups of experts, L are drawn uniformly, then k experts without replacement among the L·E/G (no
-//! limit: L = G). Gates that rank groups by their scores touch more: they are sampled (`gate.rs`). A workload may
-//! also say itself how many it is (`expert.domains_per_token`, `expert.ranks_per_token`).
+//! limit: L = G). Gates that rank groups by their scores touch more: they are sampled (`gate.rs`).
 //!
 //! Where groups are drawn, the distribution is counted exactly: experts are walked in order, cut at the borders of
 //! groups and parts, and the ways to choose groups and experts are added up by (groups drawn, experts drawn, parts

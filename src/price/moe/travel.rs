@@ -4,7 +4,7 @@ use super::{Dispatcher, ExchangeRows, MoeExchange, Routing, RowRule, Traffic, di
 use stepsim_core::units::Time;
 use stepsim_spec::collectives::SecondStage;
 use stepsim_spec::model::{ModelSpec, MoeSpec};
-use stepsim_spec::workload::{DispatcherKind, Fp8Communication, Fp8Spec, RowFormat, WorkloadSpec};
+use stepsim_spec::workload::{DispatcherKind, RowFormat, WorkloadSpec};
 
 /// How one rank's tokens travel to experts and back.
 #[derive(Clone, Debug, PartialEq)]
@@ -25,21 +25,17 @@ impl Travel {
         let spec = &w.expert;
         let ranks = w.parallelism.expert.max(1);
         let routing = Routing::of(moe);
-        let touched = |given: Option<f64>, parts: u64| given.unwrap_or_else(|| routing.distinct(parts).mean);
         let traffic = Traffic {
             tokens: tokens as f64,
             top_k: moe.top_k as f64,
             ranks: ranks as f64,
             per_domain: (ranks / domains) as f64,
-            domains_per_token: touched(spec.domains_per_token, domains),
-            ranks_per_token: touched(spec.ranks_per_token, ranks),
+            domains_per_token: routing.distinct(domains).mean,
+            ranks_per_token: routing.distinct(ranks).mean,
         };
-        let sends = |fp8: &Fp8Spec| fp8.communications.contains(&Fp8Communication::ExpertDispatch);
-        let sends_fp8 = w.precision.fp8.as_ref().is_some_and(sends);
         let usual = RowFormat::Bf16;
-        let dispatch = spec.formats.dispatch.unwrap_or(if sends_fp8 { RowFormat::Fp8Block } else { usual });
         let formats = [
-            dispatch,
+            spec.formats.dispatch.unwrap_or(usual),
             spec.formats.combine.unwrap_or(usual),
             spec.formats.combine_backward.unwrap_or(usual),
             spec.formats.dispatch_backward.unwrap_or(usual),

@@ -54,15 +54,6 @@ impl WorkloadSpec {
     fn check_exchange(&self, p: &mut Problems, moe: &MoeSpec) {
         self.check_choices(p, moe);
         let e = &self.expert;
-        let most = moe.top_k.min(self.parallelism.expert.max(1)) as f64;
-        p.range("expert.domains_per_token", e.domains_per_token, 1.0, most);
-        p.range("expert.ranks_per_token", e.ranks_per_token, 1.0, most);
-        if let (Some(domains), Some(ranks)) = (e.domains_per_token, e.ranks_per_token)
-            && domains > ranks
-        {
-            let allowed = format!("at most expert.ranks_per_token ({ranks})");
-            p.add("expert.domains_per_token", domains, allowed, "a rank lies in one domain");
-        }
         if let Some(units) = e.units {
             p.size("expert.units", u64::from(units), 1000);
             if matches!(

@@ -106,7 +106,6 @@ impl WorkloadSpec {
                 "send all layers' activations",
             ),
             ("optimizer_on_device_every", self.offload.optimizer_on_device_every, "update all on the host"),
-            ("pinned_buffer_bytes", self.offload.pinned_buffer_bytes, "have no limit"),
         ];
         for (field, _, hint) in hints.iter().filter(|(_, said, _)| *said == Some(0)) {
             p.add(format!("offload.{field}"), 0, "1 or more", format!("leave it out to {hint}"));

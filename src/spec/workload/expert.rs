@@ -14,13 +14,6 @@ pub struct ExpertSpec {
     /// Compute units that the dispatcher's kernels hold; default: the dispatcher's own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub units: Option<u32>,
-    /// Distinct scale-up domains that a token's experts lie in on average, its own included; default: groups drawn
-    /// at random, then experts within them. Gates that rank groups by their best scores touch more.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub domains_per_token: Option<f64>,
-    /// Distinct ranks that a token's experts lie on, its own included; default as above.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub ranks_per_token: Option<f64>,
     /// Rows of an expert are padded to a multiple of this; default: 1 for 16-bit products, 16 for fp8, 32 for MXFP8 and
     /// NVFP4.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -53,8 +46,7 @@ pub enum DispatcherKind {
     RankDedup,
 }
 
-/// Formats of rows on their way; default: the format of activations (for the dispatch,
-/// `precision.fp8.communications`).
+/// Formats of rows on their way; default: 16 bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ExchangeFormats {

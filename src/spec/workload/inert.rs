@@ -8,8 +8,7 @@
 use std::fmt;
 
 use super::{
-    ComputeFidelity, ContextKind, DispatcherKind, ExpertBalance, ModuleParallelism, ModuleUseSpec, Placement,
-    WorkloadSpec,
+    ComputeFidelity, ContextKind, ExpertBalance, ModuleParallelism, ModuleUseSpec, Placement, WorkloadSpec,
 };
 use crate::json::within;
 use crate::model::ModelSpec;
@@ -75,15 +74,12 @@ impl Situation<'_> {
         let p = &self.w.parallelism;
         [p.tensor, p.context.size, self.data(), p.pipeline.size].iter().filter(|degree| **degree > 1).count()
     }
-    fn dispatches(&self, by: &[DispatcherKind]) -> bool {
-        by.contains(&self.w.expert.dispatcher)
-    }
 }
 
 /// Fields, when they act, and what is the case where they do not.
 type InertRule = (&'static [&'static str], fn(&Situation) -> bool, &'static str);
 
-const RULES: [InertRule; 43] = [
+const RULES: [InertRule; 41] = [
     (
         &["parallelism.sequence_parallel", "parallelism.tensor_overlap"],
         |s| s.w.parallelism.tensor > 1,
@@ -118,30 +114,7 @@ const RULES: [InertRule; 43] = [
     ),
     (&["parallelism.context.zigzag"], |s| s.model.attention.causal, "attention is not causal"),
     (&["parallelism.expert_tensor", "expert", "expert_load"], |s| s.model.moe.is_some(), "no experts"),
-    (
-        &[
-            "expert.dispatcher",
-            "expert.units",
-            "expert.domains_per_token",
-            "expert.ranks_per_token",
-            "expert.overlap",
-        ],
-        |s| s.w.parallelism.expert > 1,
-        "expert 1",
-    ),
-    (
-        &["expert.ranks_per_token"],
-        |s| !s.dispatches(&[DispatcherKind::Alltoall, DispatcherKind::AlltoallPxn]),
-        "the dispatcher sends a copy for each expert",
-    ),
-    (
-        &["expert.domains_per_token"],
-        |s| {
-            use DispatcherKind::{Hybridep, TwoStage, TwoStageProxy};
-            s.dispatches(&[TwoStage, TwoStageProxy, Hybridep])
-        },
-        "the dispatcher has one stage",
-    ),
+    (&["expert.dispatcher", "expert.units", "expert.overlap"], |s| s.w.parallelism.expert > 1, "expert 1"),
     (
         &["expert_load.max_over_mean"],
         |s| matches!(s.w.expert_load.balance, ExpertBalance::Factor | ExpertBalance::Seeded),
@@ -238,7 +211,7 @@ const RULES: [InertRule; 43] = [
         "the host updates nothing",
     ),
     (
-        &["offload.prefetch", "offload.pinned_buffer_bytes"],
+        &["offload.prefetch"],
         |s| s.w.offload.classes().iter().any(|(_, placements)| Situation::is_away(placements)),
         "everything stays on the device",
     ),

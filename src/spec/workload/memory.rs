@@ -123,10 +123,6 @@ pub struct OffloadSpec {
     pub activations_stay_visits: Option<u64>,
     /// How far ahead of its use something is brought in.
     pub prefetch: PrefetchSpec,
-    /// Limit of the pinned staging buffers on the host of one device, in bytes: copies take theirs while they are under
-    /// way; default: none.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub pinned_buffer_bytes: Option<u64>,
     /// True if consecutive micro-batches of one chunk share weights that were brought in once, and add to one gradient
     /// before it is reduced or leaves the device.
     pub reuse_across_micro_batches: bool,

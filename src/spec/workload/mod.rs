@@ -42,9 +42,7 @@ pub use parallelism::{
     ContextKind, ContextSpec, DynamicContextSpec, ElementBudgets, GradientBucketSpec, GroupAxis,
     ParallelismSpec, PipelineSpec, PointToPoint, ShardingPrefetch, ShardingSpec, TensorOverlap,
 };
-pub use precision::{
-    BytesPerParameter, Fp8Communication, Fp8Gemm, Fp8Spec, OptimizerKind, OptimizerSpec, PrecisionSpec,
-};
+pub use precision::{BytesPerParameter, Fp8Gemm, Fp8Spec, OptimizerKind, OptimizerSpec, PrecisionSpec};
 pub use reading::{OpenField, ReadingSpec};
 pub use run::{
     CollectiveFidelity, ComputeFidelity, ExpertBalance, ExpertLoadSpec, FidelitySpec, KernelFusion,

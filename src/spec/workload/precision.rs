@@ -72,9 +72,7 @@ impl PrecisionSpec {
     }
     /// Format in which weights are gathered between data-parallel ranks.
     pub fn weight_communication(&self) -> Dtype {
-        let fp8 =
-            self.fp8.as_ref().is_some_and(|f| f.communications.contains(&Fp8Communication::WeightAllGather));
-        self.weight_communication.unwrap_or(if fp8 { Dtype::Fp8 } else { self.weights })
+        self.weight_communication.unwrap_or(self.weights)
     }
     /// The field that asks for matrix products in a format for which the device has no peak.
     pub fn lacking(&self, device: &Device) -> Option<Problem> {
@@ -130,27 +128,14 @@ defaults! {
     #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
     #[serde(deny_unknown_fields)]
     pub struct Fp8Spec {
-        /// The GEMMs that read 8-bit inputs, in all three passes unless the lists below say otherwise.
+        /// The GEMMs that read 8-bit inputs, in all three passes.
         #[serde(default = "Fp8Gemm::usual")]
         pub gemms: Vec<Fp8Gemm> = Fp8Gemm::usual(),
-        /// True if weight gradients are computed from 8-bit inputs too.
-        #[serde(default = "yes")]
-        pub weight_gradients: bool = true,
-        /// True if the inputs that GEMMs save for backward are kept in 8 bits.
-        #[serde(default = "yes")]
-        pub saved_inputs: bool = true,
         /// True if the inputs of activation functions are kept in 8 bits too (DeepSeek-V3, arXiv 2412.19437, section
         /// 3.3.3).
         #[serde(default)]
         pub saved_activations: bool,
-        /// The messages that carry 8-bit elements.
-        #[serde(default)]
-        pub communications: Vec<Fp8Communication>,
     }
-}
-
-fn yes() -> bool {
-    true
 }
 
 /// GEMMs that may read 8-bit inputs.
@@ -177,18 +162,6 @@ impl Fp8Gemm {
     fn usual() -> Vec<Fp8Gemm> {
         vec![Fp8Gemm::Qkv, Fp8Gemm::Projection, Fp8Gemm::Mlp, Fp8Gemm::Experts]
     }
-}
-
-/// Messages that may carry 8-bit elements.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Fp8Communication {
-    /// Gathers of activations between tensor-parallel ranks.
-    TensorAllGather,
-    /// Tokens on their way to experts.
-    ExpertDispatch,
-    /// Weights between data-parallel ranks.
-    WeightAllGather,
 }
 
 defaults! {

@@ -98,6 +98,7 @@ impl Request {
             Some(other) => {
                 let hint = match other.import() {
                     Some(_) => format!("stepsim import {word}"),
+                    None if other == FileKind::Kineto => format!("stepsim analyze {word}"),
                     None => format!("behind --on: stepsim plan MODEL --on {word}"),
                 };
                 return Err(

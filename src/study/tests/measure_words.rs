@@ -1,14 +1,14 @@
 use serde_json::Value;
 use stepsim_spec::catalog;
 
-use stepsim_study::measure_words::{LayoutNames, SOFTWARE};
+use stepsim_study::measure_words::{LayoutNames, software};
 
 /// Every name is an argument that the import of its software understands.
 #[test]
 fn names_are_those_that_imports_read() {
     let tables =
         [&["megatron"][..], &["megatron-bridge", "megatron"], &["torchtitan"], &["nanotron"], &["maxtext"]];
-    for (names, tables) in SOFTWARE.iter().zip(tables) {
+    for (names, tables) in software().iter().zip(tables) {
         let LayoutNames { tensor, pipeline, context, expert, micro_batch, batch, .. } = names;
         let arguments: Vec<Value> = tables
             .iter()

@@ -3,8 +3,6 @@
 //! * With depth d (in layers) the copy for visit j may start when visit j−d starts. Depth 0: when it is needed. L equal
 //!   visits of time f and copy time c on an idle link take c + (L−1)·max(f, c) + f, and L·(c + f) at depth 0.
 //! * A chain (device ← host ← NVMe) is one copy for each link of it, with a staging buffer on every tier between.
-//! * `pinned_buffer_bytes` is a tier of its own for each rank: a copy takes its bytes there while it is under way (in a
-//!   chain from its first to its last hop), and waits while they do not fit.
 
 use super::away::Away;
 use crate::step::chain::Visit;
@@ -61,11 +59,9 @@ impl Writer<'_, '_> {
         let waits = last.as_ref().map_or(waits, std::slice::from_ref);
         let op = self.copy(b, Group::CopyIn(away.near()), cargo, waits)?;
         take(b, op, cargo.class, 0, cargo.bytes);
-        match last {
-            Some(_) => free(b, op, cargo.class, away.near(), cargo.bytes),
-            None => self.pin(b, op, cargo.bytes),
+        if last.is_some() {
+            free(b, op, cargo.class, away.near(), cargo.bytes);
         }
-        self.unpin(b, op, cargo.bytes);
         if leaves {
             free(b, op, cargo.class, away.tier, cargo.bytes);
         }
@@ -85,9 +81,7 @@ impl Writer<'_, '_> {
             let waits = last.as_ref().map_or(waits, std::slice::from_ref);
             let op = self.copy(b, Group::TierIn(from, to), cargo, waits)?;
             take(b, op, cargo.class, to, cargo.bytes);
-            if i == 0 {
-                self.pin(b, op, cargo.bytes);
-            } else {
+            if i > 0 {
                 free(b, op, cargo.class, from, cargo.bytes);
             }
             last = Some(op);
@@ -108,11 +102,8 @@ impl Writer<'_, '_> {
     ) -> Option<OpId> {
         let hops = away.hops();
         let mut op = self.copy(b, Group::CopyOut(away.near()), cargo, waits)?;
-        self.pin(b, op, cargo.bytes);
         free(b, op, cargo.class, 0, frees);
-        if hops.is_empty() {
-            self.unpin(b, op, cargo.bytes);
-        } else {
+        if !hops.is_empty() {
             take(b, op, cargo.class, away.near(), cargo.bytes);
         }
         if enters && hops.is_empty() {
@@ -125,9 +116,6 @@ impl Writer<'_, '_> {
                 take(b, op, cargo.class, to, cargo.bytes);
             }
             free(b, op, cargo.class, from, cargo.bytes);
-            if last {
-                self.unpin(b, op, cargo.bytes);
-            }
         }
         Some(op)
     }
@@ -156,16 +144,6 @@ impl Writer<'_, '_> {
         let room = self.setup.shares.write_caches[usize::from(tier)].saturating_sub(*written);
         *written += bytes;
         bytes.saturating_sub(room)
-    }
-    fn pin(&self, b: &mut ProgramBuilder, op: OpId, bytes: u64) {
-        if let Some(pinned) = self.setup.pinned {
-            take(b, op, MemoryClass::Workspace, pinned, bytes);
-        }
-    }
-    pub(in crate::step) fn unpin(&self, b: &mut ProgramBuilder, op: OpId, bytes: u64) {
-        if let Some(pinned) = self.setup.pinned {
-            free(b, op, MemoryClass::Workspace, pinned, bytes);
-        }
     }
 
     /// The op behind which a copy for the next visit may start: prefetch depth in layers, kernels or bytes.

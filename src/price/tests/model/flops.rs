@@ -40,7 +40,6 @@ fn narrow_flops_are_those_of_linear_layers_and_of_attention_in_eight_bits() {
     };
     is(r#"{"fp8":{}}"#, linear);
     // A third of them are weight gradients, which a recipe may keep wide.
-    is(r#"{"fp8":{"weight_gradients":false}}"#, linear * 2.0 / 3.0);
     is(r#"{"fp8":{"gemms":["attention"]}}"#, flops.mixing / 2.0 / flops.model_causal);
     let recipe = r#"{"dtype":"fp4","saved_bytes":1,"weight_gather_bytes":1,"pad_rows_to":1}"#;
     let four = format!(r#"{{"fp8":{{"gemms":["qkv","mlp","attention"]}},"recipe":{recipe}}}"#);

@@ -56,11 +56,10 @@ const SYNCHRONIZE: &str = "cudaStreamSynchronize";
 const BLOCK: usize = 1 << 18;
 
 /// Names of NCCL's kernels and of the collectives in PyTorch's words, by our own.
-const COLLECTIVES: [(&str, &str, &str); 5] = [
+const COLLECTIVES: [(&str, &str, &str); 4] = [
     ("all-gather", "AllGather", "_allgather_base"),
     ("reduce-scatter", "ReduceScatter", "_reduce_scatter_base"),
     ("all-reduce", "AllReduce", "allreduce"),
-    ("broadcast", "Broadcast", "broadcast"),
     ("all-to-all", "SendRecv", "all_to_allv"),
 ];
 

@@ -16,13 +16,8 @@ use crate::trace::writer::Value;
 use stepsim_core::program::{NO_MICRO_BATCH, OpInfo, Phase, StreamKind};
 
 /// Short names of collectives, as the field writes them.
-pub const COLLECTIVES: [(&str, &str); 5] = [
-    ("all-gather", "AG"),
-    ("reduce-scatter", "RS"),
-    ("all-reduce", "AR"),
-    ("all-to-all", "A2A"),
-    ("broadcast", "BC"),
-];
+pub const COLLECTIVES: [(&str, &str); 4] =
+    [("all-gather", "AG"), ("reduce-scatter", "RS"), ("all-reduce", "AR"), ("all-to-all", "A2A")];
 
 /// The word for a pass of a micro-batch.
 pub fn pass_word(phase: Phase) -> &'static str {

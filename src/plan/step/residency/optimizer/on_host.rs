@@ -176,7 +176,6 @@ fn stage_out(
         }
         free(b, op, cargo.class, from, cargo.bytes);
         if home {
-            w.unpin(b, op, cargo.bytes);
             let parameters = (cargo.bytes as f64 / w.setup.shares.bytes.optimizer()).round() as u64;
             take_moments(w, b, op, to, parameters);
         }
