@@ -241,39 +241,3 @@ fn no_two_files_need_each_other() {
     let shown: Vec<String> = circles.iter().map(|circle| circle.join("\n  ")).collect();
     assert!(circles.is_empty(), "{} circles:\n  {}", circles.len(), shown.join("\n\n  "));
 }
-
-#[test]
-fn needs_are_read_from_uses_paths_and_macros() {
-    let source = |text: &str| (PathBuf::new(), Source::of(text));
-    let module = |path: &str| -> Module {
-        format!("k::{path}").split("::").filter(|s| !s.is_empty()).map(String::from).collect()
-    };
-    let library = Library(BTreeMap::from([
-        (module(""), source("pub mod a; pub mod b; pub mod c;")),
-        (
-            module("a"),
-            source("mod x; mod y; pub use x::{self, X as Shown}; pub(crate) use y::Y; pub struct A;"),
-        ),
-        (
-            module("a::x"),
-            source(
-                "use super::A; pub struct X(A); /* crate::b::B */ #[cfg(test)] mod t { use crate::c::C; }",
-            ),
-        ),
-        (module("a::y"), source("use crate::a::Shown; fn f() { super::x::g(); y.b::<u8>() } pub struct Y;")),
-        (
-            module("b"),
-            source("use crate::a::{Y, self}; fn f() { println!(\"{}\", a::Shown::new()) } pub struct B;"),
-        ),
-        (
-            module("c"),
-            source("pub use crate::b::B; fn f(all: &[u8]) -> Option<B> { std::mem::take(&mut all[..a()]) }"),
-        ),
-    ]));
-    let needs = library.needs();
-    let of = |path: &str| needs[&module(path)].keys().map(|m| m[1..].join("::")).collect::<Vec<_>>();
-    assert_eq!(of("a"), [""; 0], "re-exports are no needs");
-    assert_eq!((of("a::x"), of("a::y")), (vec!["a".to_owned()], vec!["a::x".to_owned()]));
-    assert_eq!(of("b"), ["a::x", "a::y"]);
-    assert_eq!(of("c"), ["b"], "a name that is passed on and also used");
-}

@@ -63,7 +63,7 @@ fn the_first_command_shows_a_step() {
     assert!(table.contains("\n  range "), "{table}");
 }
 
-/// The fields that scripts rely on, and the sum that makes the breakdown one.
+/// The fields that scripts rely on.
 #[test]
 fn a_report_has_its_fields() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -79,25 +79,6 @@ fn a_report_has_its_fields() {
     assert_eq!(report["run"]["workload"]["name"], "gpt2-8");
     let of = |field: &str| report[field].as_f64().expect("a number");
     assert!(of("mfu_causal") < of("mfu") && of("mfu") <= of("hfu") && of("mfu_causal") <= of("hfu_causal"));
-    let hbm = &report["memory"]["hbm"];
-    let classes: u64 = hbm["by_class"].as_object().expect("classes").values().filter_map(Value::as_u64).sum();
-    assert_eq!(hbm["peak_bytes"].as_u64(), Some(classes), "{hbm}");
-    let step = report["step_time_s"].as_f64().expect("a number");
-    let ranks = report["ranks"].as_array().expect("ranks");
-    assert_eq!(ranks.len(), 8);
-    for rank in ranks {
-        let time = rank.get("time").unwrap_or(rank);
-        let stalls: f64 =
-            time["stalls_s"].as_object().expect("stalls").values().filter_map(Value::as_f64).sum();
-        let busy = time["busy_s"].as_f64().expect("busy");
-        assert!((busy + stalls - step).abs() < 1e-9 * step, "{rank}");
-    }
-    for (kind, c) in report["communication"].as_object().expect("communication") {
-        let of = |field: &str| c[field].as_f64().unwrap_or_else(|| panic!("{kind} {field}"));
-        let parts = of("under_kernels_s") + of("while_idle_s") + of("exposed_s");
-        assert!((parts - of("ran_s")).abs() < 1e-9 * step, "{kind} {c}");
-        assert!(of("bytes") > 0.0);
-    }
 }
 
 /// Out of memory has an exit status of its own and still writes the report that was asked for.

@@ -1,16 +1,12 @@
 //! Dynamic context parallelism: a degree for each document by its length.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
-use stepsim::core::ids::RankId;
-use stepsim::core::program::{NO_MICRO_BATCH, Work};
-use stepsim::form::compare::workload::closed_form;
 use stepsim::plan::step::Packs;
-use stepsim::simulate::{Inputs, Options, Simulation};
-use stepsim::spec::Disk;
 
 use crate::laws::steps::Draws;
+use crate::modules::{inputs, report};
 
 /// Eight ranks of data × context whose documents are these.
 fn step(documents: &Value, context: &Value) -> Value {
@@ -24,14 +20,6 @@ fn step(documents: &Value, context: &Value) -> Value {
         "documents": documents,
         "parallelism": {"context": context, "sharding": {"kind": "zero1"}},
     })
-}
-
-fn inputs(step: &Value) -> Inputs {
-    Inputs::from_json(&step.to_string(), None, &[], &Disk).unwrap()
-}
-
-fn run(inputs: &Inputs, fold: bool) -> Simulation {
-    Simulation::run(inputs, &Options { fold, ..Options::default() }).unwrap()
 }
 
 fn drawn(draws: &mut Draws) -> Value {
@@ -94,42 +82,6 @@ fn tokens_and_flops_are_conserved_whatever_the_degrees() {
     assert_eq!(degrees.into_iter().collect::<Vec<_>>(), [1, 2, 4, 8]);
 }
 
-/// Two documents of 16,384 tokens and six of 4,096 on eight ranks with room for 4,096: the long ones on four ranks
-/// each, then the short ones on a rank each. Two ranks wait for as long as a short one takes.
-#[test]
-fn two_long_and_six_short_documents_are_played_as_by_hand() {
-    let lengths = json!({"lengths": [16384, 4096, 4096, 4096]});
-    let mut value = step(&lengths, &json!({"size": 4, "dynamic": {"tokens_per_rank": 4096}}));
-    (value["sequence"], value["batch"]["global"]) = (28672.into(), 2.into());
-    value["gradient_buckets"] = json!({"overlap": false});
-    let inputs = inputs(&value);
-    let plan = inputs.plan().unwrap();
-    // By pass: messages of rings, and seconds of kernels.
-    let passes = |rank: u32| {
-        let program = plan.world.program_of(RankId(rank));
-        let mut seen: BTreeMap<u32, (usize, f64)> = BTreeMap::new();
-        for op in program.ops.iter().filter(|op| op.micro_batch != NO_MICRO_BATCH) {
-            let (sends, seconds) = seen.entry(op.micro_batch).or_default();
-            match op.work {
-                Work::Compute { time } => *seconds += time.s(),
-                Work::Comm { .. } => {
-                    *sends += usize::from(&*program.infos[op.info as usize].name == "send key and value")
-                }
-            }
-        }
-        seen.into_values().collect::<Vec<_>>()
-    };
-    // A ring of four sends keys three times in each of four layers.
-    assert!((0..6).all(|rank| matches!(passes(rank)[..], [(12, _), (0, _)])));
-    assert!((6..8).all(|rank| matches!(passes(rank)[..], [(12, _)])));
-    let run = run(&inputs, true);
-    let stalls = run.report(false).mean.stalls_s;
-    let uneven: f64 =
-        stalls.iter().filter(|stall| stall.0.name() == "uneven inputs").map(|stall| stall.1).sum();
-    let by_hand = 2.0 / 8.0 * passes(0)[1].1;
-    assert!((uneven / by_hand - 1.0).abs() < 1e-9, "{uneven} {by_hand}");
-}
-
 /// Documents that are all alike get one degree, and the step is that of the same static degree but for the forming of
 /// groups.
 #[test]
@@ -138,30 +90,13 @@ fn equal_documents_are_as_a_static_degree() {
         for kind in ["ring", "all-gather"] {
             let lengths = json!({"lengths": [length]});
             let context = |dynamic: Value, size: u64| json!({"size": size, "kind": kind, "dynamic": dynamic});
-            let dynamic = inputs(&step(&lengths, &context(json!({"tokens_per_rank": 4096}), 1)));
+            let dynamic = step(&lengths, &context(json!({"tokens_per_rank": 4096}), 1));
             // As many sequences of one document each.
             let mut fixed = step(&Value::Null, &context(Value::Null, degree));
             (fixed["sequence"], fixed["batch"]["global"]) = (length.into(), (8 * 16384 / length).into());
-            let (fixed, dynamic) = (run(&inputs(&fixed), true), run(&dynamic, true));
-            let [fixed, dynamic] = [fixed, dynamic].map(|run| run.record.step_end.s());
+            let [fixed, dynamic] = [fixed, dynamic].map(|step| report(&step).step_time_s);
             let forming = dynamic - fixed;
             assert!((0.0..50e-6).contains(&forming), "{length} {kind}: {fixed} {dynamic}");
         }
-    }
-}
-
-/// The simulation and the closed form.
-#[test]
-fn the_closed_form_follows() {
-    let mut draws = Draws(11);
-    for _ in 0..40 {
-        let value = drawn(&mut draws);
-        let inputs = inputs(&value);
-        let simulation = run(&inputs, true);
-        let form = closed_form(&inputs).unwrap();
-        let ratio = form.terms.total() / simulation.record.step_end.s();
-        assert!((ratio - 1.0).abs() < 0.02, "{ratio}: {value}");
-        let held = form.fullest().total() / simulation.memory_peak_bytes().unwrap() as f64;
-        assert!((held - 1.0).abs() < 0.02, "memory {held}: {value}");
     }
 }

@@ -1,73 +1,10 @@
-//! How much is enough, held to a hand model: one device whose weights lie on a host, a chain of copies and kernels.
-//!
-//! ```text
-//! a layer:   forward f = (24 h² + 2 s h) · tokens / peak     backward 2f and half a product of attention more     copy c = 24 h² / B
-//! a visit:   its copy starts when the visit `depth + 1` before it is over, its kernels when the copy and the visit before are;
-//!            the embedding and the head are visits of no length
-//! a step:    the visits of all micro-batches, then all weights back to the host: W / B
-//! ```
+//! How much is enough, on one device whose weights lie on a host: the values next to each border are held to steps that
+//! are played by themselves.
 
 use serde_json::json;
+use stepsim::read::analysis::kind::OpKind;
+use stepsim::simulate::{Options, Simulation};
 use stepsim::study::{Knee, KneeBorder, KneeCondition, KneeField, Question, StudyAxis, StudyBase, knee};
-
-const LAYERS: usize = 64;
-const HIDDEN: f64 = 4096.0;
-const SEQUENCE: f64 = 128.0;
-const DEPTH: usize = 2;
-
-/// What the hand model is asked about.
-#[derive(Clone, Copy)]
-struct Hand {
-    /// Bytes a second of the link.
-    link: f64,
-    /// FLOP/s.
-    peak: f64,
-    /// Micro-batches of 64 sequences.
-    micro_batches: usize,
-    /// Layers that are brought in ahead.
-    depth: usize,
-}
-
-impl Hand {
-    /// Seconds of kernels, of waiting for copies to the device, of writing weights back.
-    fn step(self) -> (f64, f64, f64) {
-        let tokens = 64.0 * SEQUENCE;
-        let products = 24.0 * HIDDEN * HIDDEN * tokens / self.peak;
-        let attention = 2.0 * SEQUENCE * HIDDEN * tokens / self.peak;
-        let copy = 24.0 * HIDDEN * HIDDEN / self.link;
-        let forward = [(products + attention, copy); LAYERS];
-        let backward = [(2.0 * products + 2.5 * attention, copy); LAYERS];
-        // The embedding, and the head twice, take no time here; they are visits like any other.
-        let ends = [&[(0.0, 0.0)][..], &forward, &[(0.0, 0.0); 2], &backward, &[(0.0, 0.0)]];
-        let micro_batch = ends.concat();
-        let (mut copied, mut done, mut kernels) = (vec![], vec![0.0; self.depth + 1], 0.0);
-        for _ in 0..self.micro_batches {
-            for (length, copy) in &micro_batch {
-                let visit = copied.len();
-                let begun: f64 = copied.last().copied().unwrap_or(0.0);
-                copied.push(begun.max(done[visit]) + copy);
-                done.push(copied[visit].max(done[visit + self.depth]) + length);
-                kernels += length;
-            }
-        }
-        let end = done.last().copied().unwrap_or(0.0);
-        (kernels, end - kernels, LAYERS as f64 * 24.0 * HIDDEN * HIDDEN / self.link)
-    }
-    fn seconds(self) -> f64 {
-        let (kernels, waits, back) = self.step();
-        kernels + waits + back
-    }
-    fn stall(self) -> f64 {
-        let (_, waits, back) = self.step();
-        (waits + back) / self.seconds()
-    }
-    /// Model FLOPs over what the device could do: a backward pass of attention counts twice the forward one.
-    fn mfu(self) -> f64 {
-        let tokens = 64.0 * SEQUENCE * self.micro_batches as f64;
-        let layer = (24.0 * HIDDEN * HIDDEN + 2.0 * SEQUENCE * HIDDEN) * tokens / self.peak;
-        3.0 * LAYERS as f64 * layer / self.seconds()
-    }
-}
 
 /// The device and its host, the link at 20 GB/s.
 fn base(folder: &std::path::Path, sets: &[&str]) -> StudyBase {
@@ -84,11 +21,11 @@ fn base(folder: &std::path::Path, sets: &[&str]) -> StudyBase {
     let workload = json!({
         "topology": folder.join("machine.json"),
         "model": {
-            "name": "small", "layers": LAYERS, "hidden": HIDDEN as u64, "heads": 32, "ffn": 4 * HIDDEN as u64,
-            "vocabulary": 64, "sequence": SEQUENCE as u64, "gated_mlp": false,
+            "name": "small", "layers": 64, "hidden": 4096, "heads": 32, "ffn": 16384,
+            "vocabulary": 64, "sequence": 128, "gated_mlp": false,
         },
         "batch": {"global": 64, "micro_batch": 64},
-        "offload": {"weights": [{"fraction": 1, "tier": "host"}], "prefetch": {"depth": DEPTH}},
+        "offload": {"weights": [{"fraction": 1, "tier": "host"}], "prefetch": {"depth": 2}},
         "fidelity": {"compute": "constant", "constant_fraction": 1, "interference": false, "collectives": "formula"},
     });
     let write = |name: &str, value: serde_json::Value| {
@@ -113,53 +50,89 @@ fn ask(base: &StudyBase, field: &str, until: &str, across: Option<&str>) -> Vec<
         let most = if knee.border == KneeBorder::Between { 25 } else { 15 };
         assert!(knee.played.len() <= most, "few steps are played");
         let form = knee.closed_form.zip(knee.value).filter(|_| knee.border != KneeBorder::Between);
-        form.into_iter()
-            .for_each(|(form, played)| near(form, played, &format!("{field} until {until}, by the form")));
+        form.into_iter().for_each(|(form, played)| {
+            assert!((form / played - 1.0).abs() < 0.02, "{field} until {until}: {form} {played}")
+        });
     }
     report.knees
 }
 
 const LINK: &str = "topology.node.memory[0].link.bandwidth_GBps_per_direction";
-const AS_IT_IS: Hand = Hand { link: 20e9, peak: 100e12, micro_batches: 1, depth: DEPTH };
+const PEAK: &str = "topology.device.peak_dense_TFLOPs.bf16";
+/// A host with an NVMe behind it, which holds the weights.
+const NVME: [&str; 2] = [
+    r#"topology.node.memory=[{"name":"host","capacity_GiB":4096,"shared_by":1,"via":"device","link":{"bandwidth_GBps_per_direction":20}},{"name":"nvme","capacity_GiB":4096,"shared_by":1,"via":"device","link":{"bandwidth_GBps_per_direction":20},"write_GBps":10}]"#,
+    r#"offload.weights=[{"fraction":1,"tier":"nvme"}]"#,
+];
 
-/// The least value of a range that is enough by the hand model, to a thousandth.
-fn by_hand(from: f64, to: f64, enough: impl Fn(f64) -> bool) -> f64 {
-    let (mut low, mut high) = (from, to);
-    while high / low > 1.001 {
-        let middle = (low * high).sqrt();
-        if enough(middle) { high = middle } else { low = middle }
-    }
-    high
+/// Seconds of a step in which a value stands at all of these paths, the share of it that waits for copies either way, its
+/// MFU, and the seconds that it waits for copies to the device.
+fn played(base: &StudyBase, paths: &str, value: f64) -> [f64; 4] {
+    let sets: Vec<String> = paths.split(',').map(|path| format!("{path}={value}")).collect();
+    let report = Simulation::run(&base.inputs(&sets).unwrap(), &Options::default()).unwrap().report(false);
+    let [fetched, written] =
+        [OpKind::CopyIn, OpKind::CopyOut].map(|kind| report.communication[&kind].exposed_s);
+    [report.step_time_s, (fetched + written) / report.step_time_s, report.mfu, fetched]
 }
 
-fn near(found: f64, hand: f64, what: &str) {
-    assert!((found / hand - 1.0).abs() < 0.02, "{what}: {found} and by hand {hand}");
-}
-
-/// Which bandwidth of the link is enough, by the step, the stall, MFU and a field of the report.
+/// What is said to be enough is, what lies next to it is not, and these two are near each other.
 #[test]
-fn the_bandwidth_that_is_enough_is_that_of_the_hand_model() {
+fn a_border_lies_between_what_is_enough_and_what_is_not() {
     let folder = tempfile::tempdir().unwrap();
-    let base = base(folder.path(), &[]);
-    let at = |gbps: f64| Hand { link: gbps * 1e9, ..AS_IT_IS };
-    let best = at(20.0 * 64.0 * 1000.0).seconds();
-    let questions: [(&str, &dyn Fn(Hand) -> bool); 5] = [
-        ("step<1.02x", &|hand| hand.seconds() < 1.02 * best),
-        ("step < 9", &|hand| hand.seconds() < 9.0),
-        ("stall<1%", &|hand| hand.stall() < 0.01),
-        ("mfu>0.7", &|hand| hand.mfu() > 0.7),
-        ("communication.h2d.exposed_s < 0.5 and stall<60%", &|hand| {
-            hand.step().1 < 0.5 && hand.stall() < 0.6
+    // Of a rate, the best is that of far more than the range has.
+    let best = played(&base(folder.path(), &[]), LINK, 20.0 * 64.0 * 1000.0)[0];
+    let deep = [&*format!("{LINK}=8"), "batch.global=512"];
+    let of_depth = |depth| played(&base(folder.path(), &deep), "offload.prefetch.depth", depth)[0];
+    let (eight, nine) = (of_depth(8.0), of_depth(9.0));
+    let depth = format!("step<{}", 0.5 * (eight + nine));
+    let reads = "topology.node.memory[1].link.bandwidth_GBps_per_direction";
+    let plain = played(&base(folder.path(), &[]), LINK, 20.0)[0];
+    let slower = "noise.slow_links[0].slowness=1:64";
+    let longer = format!("step<{}", 1.5 * plain);
+    let shared = [r#"noise.slow_links=[{"link":"*host*","slowness":1}]"#, "fidelity.collectives=fluid"];
+    let both = format!("{reads},topology.node.memory[1].write_GBps=1:640");
+    type Enough<'a> = &'a dyn Fn([f64; 4]) -> bool;
+    let questions: [(&[&str], &str, &str, KneeBorder, Enough<'_>); 9] = [
+        (&[], LINK, "step<1.02x", KneeBorder::AtLeast, &|[s, ..]| s < 1.02 * best),
+        (&[], LINK, "stall<1%", KneeBorder::AtLeast, &|[_, stall, ..]| stall < 0.01),
+        (&[], LINK, "mfu>0.7", KneeBorder::AtLeast, &|[_, _, mfu, _]| mfu > 0.7),
+        (&[], LINK, "communication.h2d.exposed_s < 0.5 and stall<60%", KneeBorder::AtLeast, &|[
+            _,
+            stall,
+            _,
+            fetched,
+        ]| {
+            fetched < 0.5 && stall < 0.6
+        }),
+        (&[], PEAK, "stall<30%", KneeBorder::AtMost, &|[_, stall, ..]| stall < 0.3),
+        (&[], "batch.global=64:4096:+64", "mfu>0.9", KneeBorder::AtLeast, &|[_, _, mfu, _]| mfu > 0.9),
+        (&shared, slower, &longer, KneeBorder::AtMost, &|[s, ..]| s < 1.5 * plain),
+        (&NVME, &both, "step<9", KneeBorder::AtLeast, &|[s, ..]| s < 9.0),
+        (&deep, "offload.prefetch.depth=0:40", &depth, KneeBorder::AtLeast, &|[s, ..]| {
+            s < 0.5 * (eight + nine)
         }),
     ];
-    for (until, enough) in questions {
-        let [found] = &ask(&base, LINK, until, None)[..] else { panic!("one border") };
-        assert_eq!(found.border, KneeBorder::AtLeast, "{until}");
-        near(found.value.unwrap(), by_hand(0.3, 1280.0, |gbps| enough(at(gbps))), until);
-        assert!(found.not_enough.unwrap() < found.value.unwrap());
+    for (sets, field, until, border, enough) in questions {
+        let base = base(folder.path(), sets);
+        let [found] = &ask(&base, field, until, None)[..] else { panic!("one border") };
+        assert_eq!(found.border, border, "{field} until {until}");
         assert!(found.at().unwrap().enough);
+        let values = [found.value, found.not_enough].map(Option::unwrap);
+        let paths = field.split('=').next().unwrap_or_default();
+        let holds = values.map(|value| enough(played(&base, paths, value)));
+        assert_eq!(holds, [true, false], "{field} until {until}: {values:?}");
+        let next = match field.split('=').nth(1) {
+            Some("64:4096:+64") => 64.0,
+            Some("0:40") => 1.0,
+            _ => 0.0051 * values[0].max(values[1]),
+        };
+        assert!((values[0] - values[1]).abs() <= next, "{field} until {until}: {values:?}");
     }
+    // Three quarters of a link that other jobs take leave a link of a quarter.
+    let left = played(&base(folder.path(), &shared), "noise.slow_links[0].slowness", 4.0)[0];
+    assert!((left / played(&base(folder.path(), &[]), LINK, 5.0)[0] - 1.0).abs() < 1e-3, "{left}");
     // No border: the range ends before it, on either side.
+    let base = base(folder.path(), &[]);
     let border = |field: &str| ask(&base, &format!("{LINK}={field}"), "stall<1%", None)[0].border;
     assert_eq!((border("1:20"), border("900:1000")), (KneeBorder::Nowhere, KneeBorder::Everywhere));
 }
@@ -168,78 +141,12 @@ fn the_bandwidth_that_is_enough_is_that_of_the_hand_model() {
 #[test]
 fn each_value_of_a_second_field_has_its_border() {
     let folder = tempfile::tempdir().unwrap();
-    let base = base(folder.path(), &[]);
-    let peak = "topology.device.peak_dense_TFLOPs.bf16";
-    let knees = ask(&base, LINK, "step<1.05x", Some(&format!("{peak}=50,200")));
-    for (knee, tflops) in knees.iter().zip([50.0, 200.0]) {
-        let at = |gbps: f64| Hand { link: gbps * 1e9, peak: tflops * 1e12, ..AS_IT_IS };
-        let best = at(1280.0 * 1000.0).seconds();
-        near(
-            knee.value.unwrap(),
-            by_hand(0.3, 1280.0, |gbps| at(gbps).seconds() < 1.05 * best),
-            "two devices",
-        );
-        assert_eq!(knee.across, Some(json!(tflops as u64)));
+    let knees = ask(&base(folder.path(), &[]), LINK, "step<1.05x", Some(&format!("{PEAK}=50,200")));
+    for (knee, tflops) in knees.iter().zip([50, 200]) {
+        let alone = ask(&base(folder.path(), &[&format!("{PEAK}={tflops}")]), LINK, "step<1.05x", None);
+        assert_eq!((knee.value, knee.not_enough), (alone[0].value, alone[0].not_enough));
+        assert_eq!(knee.across, Some(json!(tflops)));
     }
-}
-
-/// A host with an NVMe behind it, and devices beside it: `sets` are changes of machine and workload.
-fn asked(sets: &[&str], field: &str, until: &str) -> f64 {
-    let folder = tempfile::tempdir().unwrap();
-    let base = base(folder.path(), sets);
-    let [found] = &ask(&base, field, until, None)[..] else { panic!("one border") };
-    found.value.unwrap_or_else(|| panic!("{field} until {until}: {:?}", found.border))
-}
-
-const NVME: &str = r#"topology.node.memory=[{"name":"host","capacity_GiB":4096,"shared_by":1,"via":"device","link":{"bandwidth_GBps_per_direction":20}},{"name":"nvme","capacity_GiB":4096,"shared_by":1,"via":"device","link":{"bandwidth_GBps_per_direction":20},"write_GBps":10}]"#;
-const AWAY: &str = r#"offload.weights=[{"fraction":1,"tier":"nvme"}]"#;
-
-/// Eight questions of a study, each one `knee`, each equal to the hand model within 2 %.
-#[test]
-fn eight_questions_have_the_answers_of_the_hand_model() {
-    let at = |gbps: f64| Hand { link: gbps * 1e9, ..AS_IT_IS };
-    let best = at(20.0 * 64.0 * 1000.0).seconds();
-    // 1. How fast must the link be that weights stream through? 2. How fast so that nobody waits?
-    near(asked(&[], LINK, "step<1.1x"), by_hand(0.3, 1280.0, |g| at(g).seconds() < 1.1 * best), "link");
-    near(asked(&[], LINK, "stall<5%"), by_hand(0.3, 1280.0, |g| at(g).stall() < 0.05), "no wait");
-    // 3. How fast may the device become beside it?
-    let peak = "topology.device.peak_dense_TFLOPs.bf16";
-    let slowest = by_hand(1.0 / 6400.0, 1.0, |slow| Hand { peak: 1e12 / slow, ..AS_IT_IS }.stall() < 0.3);
-    near(asked(&[], peak, "stall<30%"), 1.0 / slowest, "device");
-    // 4. How many sequences a step hide the way back?
-    let least = (1..64).find(|n| Hand { micro_batches: *n, ..AS_IT_IS }.mfu() > 0.9).unwrap();
-    near(asked(&[], "batch.global=64:4096:+64", "mfu>0.9"), 64.0 * least as f64, "batch");
-    // 5. What must an NVMe write, that reads at 20 GB/s? Only the way back is written.
-    let (kernels, waits, back) = AS_IT_IS.step();
-    let written = |gbps: f64| kernels + waits + back * 20.0 / gbps;
-    let writes = "topology.node.memory[1].write_GBps=1:640";
-    near(
-        asked(&[NVME, AWAY], writes, "step<9"),
-        by_hand(1.0, 640.0, |gbps| written(gbps) < 9.0),
-        "writes of an NVMe",
-    );
-    // 6. What must it read, that writes at 10 GB/s?
-    let reads = "topology.node.memory[1].link.bandwidth_GBps_per_direction=1:640";
-    let read = |gbps: f64| at(gbps).step().0 + at(gbps).step().1 + back * 2.0;
-    near(asked(&[NVME, AWAY], reads, "step<9"), by_hand(1.0, 640.0, |gbps| read(gbps) < 9.0), "its reads");
-    // Both at once are a link that is as fast either way.
-    let both =
-        "topology.node.memory[1].link.bandwidth_GBps_per_direction,topology.node.memory[1].write_GBps=1:640";
-    near(asked(&[NVME, AWAY], both, "step<9"), by_hand(1.0, 640.0, |gbps| at(gbps).seconds() < 9.0), "both");
-    // Beside an update that takes its time, weights go back; the form says as much (`ask`).
-    assert!(asked(&["topology.device.hbm.GBps=2000"], LINK, "step<1.02x") > 0.0);
-    // 7. How much of a link may other jobs take?
-    let slow = r#"noise.slow_links=[{"link":"*host*","slowness":1}]"#;
-    let slowness = by_hand(1.0 / 64.0, 1.0, |share| at(20.0 * share).seconds() < 1.5 * AS_IT_IS.seconds());
-    let field = "noise.slow_links[0].slowness=1:64";
-    let step = format!("step<{}", 1.5 * AS_IT_IS.seconds());
-    near(asked(&[slow, "fidelity.collectives=fluid"], field, &step), 1.0 / slowness, "other jobs");
-    // 8. How deep must the prefetch be? Where forward passes are shorter than copies and backward ones longer, eight
-    // micro-batches carry what was brought ahead from one to the next.
-    let deep = |depth: f64| Hand { link: 8e9, micro_batches: 8, depth: depth as usize, ..AS_IT_IS }.seconds();
-    let until = 0.5 * (deep(8.0) + deep(9.0));
-    let sets = [&*format!("{LINK}=8"), "batch.global=512"];
-    assert_eq!(asked(&sets, "offload.prefetch.depth=0:40", &format!("step<{until}")), 9.0, "{until}");
 }
 
 /// Buckets of gradients: few are late, many are slow, and the best lies between.

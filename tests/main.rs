@@ -16,10 +16,8 @@ mod cross_attention;
 mod described;
 mod documents;
 mod drawn_schedules;
+mod draws;
 mod dynamic_context;
-#[allow(dead_code, reason = "most of it is for the tests of the crate, beside which it stands")]
-#[path = "../src/fabric/tests/fabrics.rs"]
-mod fabrics;
 mod field;
 mod floor;
 mod followed;
@@ -33,6 +31,8 @@ mod laws;
 mod layers;
 mod machine_parts;
 mod mangled;
+#[path = "../src/fabric/tests/messages.rs"]
+mod messages;
 mod module_bubbles;
 mod module_devices;
 mod module_stages;
@@ -45,7 +45,6 @@ mod one_gpu;
 mod open;
 mod optimizers;
 mod outputs;
-mod pages;
 mod parallelism;
 mod path_row;
 mod plan;

@@ -2,8 +2,6 @@
 //! its tokens go to the first stage, and all is done once.
 
 use serde_json::{Value, json};
-use stepsim::form::compare::workload::closed_form;
-use stepsim::simulate::{Options, Simulation};
 
 use crate::modules::{extended, inputs, report};
 
@@ -42,36 +40,15 @@ fn tokens_go_to_the_first_stage_and_gradients_back() {
     assert!(sent(&frozen, "recv gradients").iter().all(|n| *n == 0));
 }
 
-/// The step is shorter than with the encoder on the first stage, folded as unfolded, and the closed form follows.
+/// The step is shorter than with the encoder on the first stage. An encoder that runs forward alone and shares images
+/// is short: beside a last stage with the head it costs the first nothing.
 #[test]
 fn bubbles_are_filled() {
-    for usage in
-        [json!({}), json!({"trained": "nothing"}), json!({"trained": "projector", "parallelism": "data"})]
-    {
-        let of = |bubbles: bool| {
-            let mut usage = usage.clone();
-            usage["bubbles"] = bubbles.into();
-            step(&usage, &json!({"sharding": {"kind": "zero1"}}))
-        };
-        let [inside, first] = [true, false].map(of);
-        let options = Options { fold: false, ..Options::default() };
-        let folded = Simulation::run(&inputs(&inside), &Options::default()).expect("a step");
-        let whole = Simulation::run(&inputs(&inside), &options).expect("a step");
-        assert_eq!(folded.record.step_end, whole.record.step_end);
-        let [inside_run, first_run] = [&inside, &first].map(report);
-        assert_eq!(inside_run.impossible(), None);
-        println!(
-            "{usage}: {} s in bubbles, {} s on the first stage",
-            inside_run.step_time_s, first_run.step_time_s
-        );
-        // An encoder that runs forward alone and shares images is short: beside a last stage with the head it costs
-        // the first nothing.
-        let short = usage["parallelism"] == "data";
-        assert!(short || inside_run.step_time_s < first_run.step_time_s);
-        let estimate = closed_form(&inputs(&inside)).unwrap_or_else(|e| panic!("{e}"));
-        let off = estimate.terms.total() / inside_run.step_time_s - 1.0;
-        let memory = estimate.fullest().total() / inside_run.memory["hbm"].peak_bytes as f64 - 1.0;
-        println!("closed form {:+.2} %, memory {:+.2} %", 100.0 * off, 100.0 * memory);
-        assert!(off.abs() < 0.05 && memory.abs() < 0.02, "{usage}: {off} {memory}");
+    for usage in [json!({}), json!({"trained": "nothing"})] {
+        let [inside, first] = [true, false].map(|bubbles| {
+            let usage = extended(&usage, &json!({"bubbles": bubbles}));
+            report(&step(&usage, &json!({"sharding": {"kind": "zero1"}}))).step_time_s
+        });
+        assert!(inside < first, "{usage}: {inside} s in bubbles, {first} s on the first stage");
     }
 }

@@ -6,6 +6,7 @@ use stepsim::fabric::topology::Machine;
 use stepsim::plan::step::overlap::{decompose, is_cut};
 use stepsim::price::model::{CommGroup, CommOp, Item, LayerPlan, Shard};
 use stepsim::price::moe::MoeExchange;
+use stepsim::schedule::ScheduleChoice;
 use stepsim::simulate::{Inputs, Options, Simulation};
 use stepsim::spec::workload::{ContextKind, ContextSpec, ExchangeFormats, Fp8Spec, RowFormat, TensorOverlap};
 use stepsim::spec::{ModelSpec, WorkloadSpec, from_value, load};
@@ -287,42 +288,21 @@ fn eight_bits_halve_what_they_name() {
     assert!(narrow < 0.9 * wide, "{narrow} against {wide}");
 }
 
-/// A schedule of the registry is known to the workload, its schema and the closed form, under all of its names.
+/// A schedule of the registry is known to the workload and to its schema under all of its names.
 #[test]
-fn every_schedule_runs_a_real_step() {
+fn every_schedule_is_known_by_all_of_its_names() {
     let schema = stepsim::spec::schema(stepsim::spec::Kind::Workload).to_string();
-    for schedule in stepsim::schedule::ALL {
-        let facts = schedule.facts();
-        let step = |name: &str| {
-            run(
-                dense(json!({
-                    "model": {"layers": 8}, "batch": {"global": 8},
-                    "parallelism": {"pipeline": {"size": 4, "schedule": name}},
-                })),
-                "switch:4,450,1",
-            )
-        };
-        let simulated = step(facts.name);
-        assert_eq!(simulated.plan.order, schedule_order(&simulated), "{}", facts.name);
-        for name in facts.aliases {
-            assert_eq!(step(name).record.step_end, simulated.record.step_end, "{name}");
-        }
+    for facts in stepsim::schedule::ALL.iter().map(|schedule| schedule.facts()) {
         for name in facts.aliases.iter().chain([&facts.name]) {
             assert!(schema.contains(&format!("\"const\":\"{name}\"")), "{name}");
+            let step = dense(json!({"parallelism": {"pipeline": {"size": 2, "schedule": name}}}));
+            let step =
+                from_value::<WorkloadSpec>(step, "test".into(), "test".into(), &[]).expect("a workload");
+            let ScheduleChoice::Named(schedule) = step.value.parallelism.pipeline.schedule else {
+                panic!("{name}")
+            };
+            assert_eq!(schedule.name(), facts.name);
         }
-        let closed = stepsim::form::compare::workload::closed_form(&simulated.inputs).unwrap().terms.total();
-        let ratio = simulated.record.step_end.s() / closed;
-        assert!((0.7..1.15).contains(&ratio), "{}: {ratio}", facts.name);
-    }
-}
-
-/// What the schedule itself would order.
-fn schedule_order(step: &Simulation) -> stepsim::schedule::Order {
-    let pipeline = &step.inputs.workload.value.parallelism.pipeline;
-    let stepsim::schedule::ScheduleChoice::Named(schedule) = pipeline.schedule else { panic!("a name") };
-    match schedule.facts().searched {
-        true => step.plan.order.clone(),
-        false => schedule.order(&pipeline.shape(step.plan.micro_batches)).unwrap(),
     }
 }
 

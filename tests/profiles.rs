@@ -3,7 +3,6 @@
 //! The answers stand in `tests/data/profiles.json`; the traces themselves are public, but too large to ship. Where
 //! they do not lie beside the repository, their test says so, and small traces made here show each of their traps.
 
-use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -369,31 +368,6 @@ fn ends_that_scatter_tell_no_clock_apart() {
         skew_of(&texts).ranks[1].clock_offset_s
     };
     assert_eq!((offset(50), offset(100)), (Some(300e-6), None));
-}
-
-#[test]
-fn a_timeline_of_ours_reads_as_its_report() {
-    let folder = Folder::new();
-    folder.stepsim("run gpt2-8 -q -o x.json.gz --report r.json").ok();
-    let simulated = folder.json("r.json");
-    let mut profiles = read(&folder.path("x.json.gz"), &ClassTables::shipped()).unwrap();
-    let kept: BTreeSet<_> =
-        profiles[0].names.iter().zip(&profiles[0].classes).map(|(n, c)| (n, &c.work)).collect();
-    assert_eq!(kept.len(), profiles[0].names.len(), "each name is kept once");
-    let r = stepsim::measure::profile::report(&mut profiles, Window::All).ranks.remove(0);
-    let near = |ours: f64, theirs: &Value| {
-        // A slice is rounded to nanoseconds, and there are some thousand.
-        assert!((ours - theirs.as_f64().unwrap()).abs() < 5e-6, "{ours} {theirs}");
-    };
-    near(r.step_s, &simulated["step_time_s"]);
-    near(r.compute_s, &simulated["mean"]["busy_s"]);
-    let dp = &simulated["communication"]["dp"];
-    near(r.communication["dp"].ran_s, &dp["ran_s"]);
-    near(r.communication["dp"].under_kernels_s, &dp["under_kernels_s"]);
-    let rest = dp["while_idle_s"].as_f64().unwrap() + dp["exposed_s"].as_f64().unwrap();
-    near(r.communication["dp"].exposed_s, &json!(rest));
-    let names: BTreeSet<&str> = r.streams.iter().map(|s| s.stream.as_str()).collect();
-    assert_eq!(names.len(), r.streams.len(), "each stream is kept once");
 }
 
 #[test]

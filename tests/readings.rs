@@ -1,6 +1,5 @@
 //! What reports and timelines say of one run: both the same, and the same whether the run was folded or not.
 
-use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use serde_json::Value;
@@ -58,102 +57,6 @@ fn folded_and_unfolded_runs_read_alike() {
         }
         assert_eq!(first_difference(&shown, &shown_in_full), None, "{workload}");
         assert_eq!(shown.lines().count(), shown_in_full.lines().count(), "{workload}");
-    }
-}
-
-/// Start and end in nanoseconds.
-type Span = (i64, i64);
-
-/// The slices of a timeline by rank, category and cause.
-fn slices(timeline: &str) -> Vec<(i64, String, String, Span)> {
-    let timeline: Value = serde_json::from_str(timeline).expect("JSON");
-    let events = timeline["traceEvents"].as_array().or(timeline.as_array()).expect("events");
-    let nanoseconds = |v: &Value| (v.as_f64().expect("a time") * 1e3).round() as i64;
-    let rows = events.iter().filter(|e| e["name"] == "thread_name");
-    // Names of rows begin with the number of their rank.
-    let rank = |e: &Value| e["args"]["name"].as_str()?.split(' ').next()?.parse::<i64>().ok();
-    let rows: BTreeMap<Option<i64>, i64> = rows.filter_map(|e| Some((e["tid"].as_i64(), rank(e)?))).collect();
-    let slices = events.iter().filter(|e| e["ph"] == "X").map(|e| {
-        let start = nanoseconds(&e["ts"]);
-        let text = |v: &Value| v.as_str().unwrap_or_default().to_string();
-        let span = (start, start + nanoseconds(&e["dur"]));
-        let rank = rows.get(&e["tid"].as_i64()).copied().unwrap_or(-1);
-        (rank, text(&e["cat"]), text(&e["args"]["cause"]), span)
-    });
-    slices.collect()
-}
-
-fn union(mut spans: Vec<Span>) -> Vec<Span> {
-    spans.sort_unstable();
-    let mut joined: Vec<Span> = Vec::new();
-    for span in spans {
-        match joined.last_mut().filter(|last| span.0 <= last.1) {
-            Some(last) => last.1 = last.1.max(span.1),
-            None => joined.push(span),
-        }
-    }
-    joined
-}
-
-fn seconds(spans: &[Span]) -> f64 {
-    spans.iter().map(|s| (s.1 - s.0) as f64 * 1e-9).sum()
-}
-
-fn common(a: &[Span], b: &[Span]) -> f64 {
-    let both = |x: &Span| b.iter().map(|y| (x.0.max(y.0), x.1.min(y.1))).filter(|s| s.0 < s.1).collect();
-    a.iter().map(|x| seconds(&Vec::<Span>::from_iter::<Vec<Span>>(both(x)))).sum()
-}
-
-/// Kinds of communication: their rows of the timeline and the stalls that they cause.
-const KINDS: [(&str, &[&str], &[&str]); 7] = [
-    ("tp", &["tp"], &["tensor parallel"]),
-    ("cp", &["cp"], &["context parallel"]),
-    ("ep", &["ep"], &["expert parallel"]),
-    ("pp", &["pp send", "pp recv"], &["pipeline transfer"]),
-    ("dp", &["dp"], &["data parallel"]),
-    ("h2d", &["h2d"], &["prefetch transfer", "prefetch queued"]),
-    ("d2h", &["d2h"], &["offload write-back"]),
-];
-
-/// Times by kind are those of the slices: their union, and what it has in common with kernels and with stalls.
-#[test]
-fn communication_is_what_the_slices_say() {
-    for workload in ["llama3-8b-fsdp", "cxl-pool-8", "tiny-4"] {
-        let (report, timeline) = run(workload, "");
-        let slices = slices(&timeline);
-        let ranks = report["devices"].as_i64().expect("devices");
-        for (kind, rows, causes) in KINDS {
-            let Some(said) = report["communication"].get(kind) else { continue };
-            let mut parts = [0.0; 4];
-            let mut rounding = 0.0;
-            for rank in 0..ranks {
-                let of = |wanted: &dyn Fn(&str, &str) -> bool| -> Vec<Span> {
-                    let mine = slices.iter().filter(|s| s.0 == rank && wanted(&s.1, &s.2));
-                    union(mine.map(|s| s.3).collect())
-                };
-                let ran = of(&|cat, _| rows.contains(&cat));
-                let exposed = of(&|cat, cause| cat == "stall" && causes.contains(&cause));
-                let contention = of(&|cat, cause| cat == "stall" && cause == "contention");
-                let kernels = of(&|cat, _| cat == "compute");
-                parts[0] += seconds(&ran);
-                parts[1] += common(&ran, &kernels);
-                parts[2] += common(&ran, &exposed);
-                parts[3] += common(&ran, &contention);
-                rounding += 2e-9 * ran.len() as f64;
-            }
-            let [ran, under_kernels, exposed, contention] = parts.map(|s| s / ranks as f64);
-            let rounding = rounding / ranks as f64;
-            let said = |field: &str| said[field].as_f64().expect("seconds");
-            let close = |field: &str, slices: f64| {
-                assert!((said(field) - slices).abs() <= rounding, "{workload} {kind} {field}: {slices}");
-            };
-            close("ran_s", ran);
-            close("under_kernels_s", under_kernels);
-            // Contention names no kind: what of it is this kind's lies between none and all.
-            let beyond = said("exposed_s") - exposed;
-            assert!(-rounding <= beyond && beyond <= contention + rounding, "{workload} {kind}: {beyond}");
-            close("while_idle_s", ran - under_kernels - said("exposed_s"));
-        }
     }
 }
 

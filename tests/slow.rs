@@ -1,13 +1,8 @@
-//! How much is drawn and tried: everything with `STEPSIM_SLOW=1` (`.ci/run --slow`), less on every change.
+//! How much is tried: everything with `STEPSIM_SLOW=1` (`.ci/run --slow`), less on every change.
 
 /// Whether everything is tried.
 pub fn slow() -> bool {
     std::env::var_os("STEPSIM_SLOW").is_some()
-}
-
-/// Draws of a random test: all, or a twelfth.
-pub fn draws(all: u32) -> u32 {
-    if slow() { all } else { all.div_ceil(12) }
 }
 
 /// A third of what is tried, another one with each number in `STEPSIM_TURN` (`.ci/run` counts its commits), or all.

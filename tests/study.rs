@@ -12,7 +12,7 @@ use stepsim::simulate::{Inputs, Options, Simulation};
 use stepsim::study::otherwise::{Depth, answer};
 use stepsim::study::{
     How, RankedLayout, ReportColumns, SearchOptions, SearchReport, Space, StudyAxis, StudyBase, SweepOptions,
-    SweepShard, fill, outcome, search, set_text, sweep, sweep_each,
+    SweepShard, fill, outcome, search, sweep_each,
 };
 
 use crate::answer::flat;
@@ -343,51 +343,6 @@ fn the_search_finds_what_simulating_everything_finds() {
     };
     assert_eq!(settings(&few), settings(&all));
     assert_eq!(all.floor_longest, 0.0);
-}
-
-/// Rows of a sweep are what each point is alone, whatever is varied: what points share saves work alone.
-#[test]
-fn points_are_what_each_is_alone() {
-    let axes = [
-        ("topology.device.cost.matrix_fraction", "0.5,0.6,0.7"),
-        ("topology.node.nics.link.bandwidth_GBps_per_direction", "10,20,40"),
-        ("topology.device.hbm.GB", "40,80,120"),
-        ("noise.compute_sigma", "0,0.02"),
-        ("gradient_buckets.bucket_bytes", "10000000,40000000"),
-        ("parallelism.pipeline.p2p", "async,blocking,batched"),
-        ("batch.micro_batch", "1,2"),
-    ];
-    let workloads = crate::slow::some(&["gpt2-8", "tiny-4", "llama3-8b-fsdp", "straggler-64"], 2);
-    let mut shared = 0;
-    for workload in workloads {
-        let base = StudyBase::load(workload, None, &[]).expect("a base");
-        for (path, values) in axes {
-            let price = StudyAxis::parse("--vary", "topology.device.cost.matrix_fraction=0.55,0.65")
-                .expect("an axis");
-            let Ok(axis) = StudyAxis::parse("--vary", &format!("{path}={values}")) else { continue };
-            let both = if path.ends_with("matrix_fraction") { vec![axis] } else { vec![axis, price] };
-            let Ok(space) = Space::new(both, &base) else { continue };
-            let options = SweepOptions {
-                how: How::Simulated,
-                columns: ReportColumns::default(),
-                shard: SweepShard { number: 1, of: 1 },
-                threads: Some(1),
-                output: None,
-                resume: false,
-            };
-            let rows = sweep(&base, &space, &options, &mut |_| ControlFlow::Continue(())).expect("rows");
-            for row in &rows {
-                let sets: Vec<String> =
-                    row.settings.iter().map(|(path, value)| set_text(path, value)).collect();
-                let Ok(inputs) = StudyBase::load(workload, None, &[]).expect("a base").inputs(&sets) else {
-                    continue;
-                };
-                assert_eq!(row.outcome, outcome(&inputs, How::Simulated), "{workload} {sets:?}");
-                shared += 1;
-            }
-        }
-    }
-    assert!(shared > 30, "{shared} points");
 }
 
 /// A sweep shows the same rows whether it keeps them in memory, in lines or in a table, in one go or stopped after

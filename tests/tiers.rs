@@ -9,7 +9,7 @@ use serde_json::json;
 
 use stepsim::core::engine::{self, Record};
 use stepsim::core::ids::{DeviceId, OpId, RankId};
-use stepsim::core::program::{MemoryClass, MemoryWhen, Phase, StreamKind, Work};
+use stepsim::core::program::{Phase, Work};
 use stepsim::core::units::Time;
 use stepsim::fabric::topology::Machine;
 use stepsim::plan::step::{Plan, Prices, plan};
@@ -164,7 +164,7 @@ fn fsdp(units: &[Unit], reshards: bool) -> (u64, u64) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(crate::slow::draws(24)))]
+    #![proptest_config(ProptestConfig::with_cases(crate::draws::draws(24)))]
     /// A planned and played step is that graph, to the picosecond, with embedding and head as they are.
     #[test]
     fn fsdp_steps_follow_the_graph(
@@ -259,18 +259,6 @@ fn streamed(visits: &[(u64, u64)], depth: usize) -> u64 {
     *done.last().unwrap_or(&0)
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(crate::slow::draws(256)))]
-    /// Equal layers, one copy each: the longer of copy and compute; depth beyond 1 gains nothing, depth 0 adds them.
-    #[test]
-    fn offload_is_the_longer_of_copy_and_compute(f in 0u64..50, c in 0u64..50, layers in 1usize..12, depth in 1usize..5) {
-        let visits = vec![(f, c); layers];
-        let rest = layers as u64 - 1;
-        prop_assert_eq!(streamed(&visits, depth), c + rest * f.max(c) + f);
-        prop_assert_eq!(streamed(&visits, 0), layers as u64 * (c + f));
-    }
-}
-
 /// All of a class of tensors on the host.
 const ON_HOST: &str = r#"[{"fraction":1,"tier":"host"}]"#;
 
@@ -348,7 +336,7 @@ fn on_one_host(devices: u64) -> LoadedSpec<Topology> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(crate::slow::draws(16)))]
+    #![proptest_config(ProptestConfig::with_cases(crate::draws::draws(16)))]
     /// Forward and backward in one sequence of visits, to the picosecond, at every depth; and where k devices share the
     /// link, every copy takes k times as long, which the closed form of one device does not see.
     #[test]
@@ -368,99 +356,6 @@ proptest! {
         visits.push((0, 0));
         prop_assert_eq!(run.backward_end(), streamed(&visits, depth as usize));
     }
-}
-
-/// Two devices behind one host link: what is hidden for one is a stall for two, and the report says what from.
-#[test]
-fn a_shared_link_shows_the_stall_that_the_closed_form_hides() {
-    let stall = |sharers: u64| {
-        // A layer's copy takes 79 µs alone; its kernels take 100.
-        let kernels = Attention(100_000_000, 100_000_000);
-        let run = play(offloaded(6, sharers, "host", 4), on_one_host(sharers), &kernels);
-        run.backward_end() - 12 * 100_000_000
-    };
-    assert!(stall(1) < 85_000_000, "only the first copies are exposed: {}", stall(1));
-    assert!(stall(2) > 12 * 55_000_000, "{}", stall(2));
-}
-
-/// Bytes of a class on a tier of rank 0 as its compute stream goes through its ops: the highest level.
-fn highest(plan: &Plan, rank: u32, class: MemoryClass) -> u64 {
-    let program = plan.world.program_of(RankId(rank));
-    let compute = program.streams.iter().find(|s| s.kind == StreamKind::Compute).unwrap();
-    let (mut level, mut highest) = (0i64, 0);
-    for op in &compute.ops {
-        let effects = &program.memory[program.ops[op.index()].memory.range()];
-        for frees in [false, true] {
-            for e in effects.iter().filter(|e| e.class == class && (e.when == MemoryWhen::FreeAtEnd) == frees)
-            {
-                level += if frees { -(e.bytes as i64) } else { e.bytes as i64 };
-                highest = highest.max(level);
-            }
-        }
-    }
-    assert_eq!(level, 0, "what is taken is given back");
-    highest as u64
-}
-
-/// What passes of the small model save: (embedding, layer, layer's input, head), from the shapes.
-fn saved() -> [u64; 4] {
-    let (tokens, h, f, v) = (128u64, 256u64, 1024u64, 64u64);
-    let layer = [
-        2 * h,     // norm input
-        2 * h,     // input of the QKV projection
-        3 * 2 * h, // Q, K, V
-        2 * h,     // attention output, which is the projection's input
-        4 * 4,     // log-sum-exp of each head
-        2 * h,     // norm input
-        2 * h,     // input of the first matrix
-        2 * f,     // input of the activation function
-        2 * f,     // input of the second matrix
-    ];
-    [8 * tokens, tokens * layer.iter().sum::<u64>(), 2 * tokens * h, tokens * (2 * h + 2 * h + 4 * v)]
-}
-
-#[test]
-fn activations_at_their_peak_are_what_the_policy_keeps() {
-    let peak = |layers: u64, settings: &str| {
-        let plan =
-            planned(&inputs(workload(layers, 1, settings).unwrap(), machine(1, "")), &Attention(1, 1), 1);
-        highest(&plan, 0, MemoryClass::Activations)
-    };
-    let [embedding, layer, input, head] = saved();
-    assert_eq!(peak(5, ""), embedding + 5 * layer + head);
-    let full = "recompute.granularity=full";
-    // All inputs, and either the head or the layer that is being recomputed.
-    assert_eq!(peak(5, full), embedding + 5 * input + head.max(layer - input));
-    // Two layers are recomputed together from one input; the last pair first.
-    let pairs = peak(4, &format!("{full} recompute.every_layers=2"));
-    assert_eq!(pairs, embedding + 2 * input + (2 * layer - input).max(head));
-    // Selective: Q, K, V stay; what the attention core makes again is its output and its statistics.
-    let selective = peak(5, "recompute.granularity=selective");
-    assert!(selective < embedding + 5 * layer + head && selective > embedding + 4 * layer);
-}
-
-/// 1F1B holds min(m, p − s) micro-batches on stage s.
-#[test]
-fn stages_of_1f1b_hold_what_is_in_flight() {
-    for micro_batches in [2u64, 4, 8] {
-        let w = workload(8, 1, &format!("parallelism.pipeline.size=4 batch.global={micro_batches}"));
-        let plan = planned(&inputs(w.unwrap(), machine(4, "")), &Attention(1, 1), 1);
-        let [embedding, layer, _, head] = saved();
-        for stage in 0..4u64 {
-            let ends = [embedding, 0, 0, head][stage as usize];
-            let law = micro_batches.min(4 - stage) * (2 * layer + ends);
-            assert_eq!(highest(&plan, stage as u32, MemoryClass::Activations), law, "stage {stage}");
-        }
-    }
-}
-
-/// A step that shares nothing, played twice, takes twice as long.
-#[test]
-fn two_steps_take_twice_as_long() {
-    let inputs = inputs(workload(3, 1, "").unwrap(), machine(1, ""));
-    let time = |steps| engine::run(&planned(&inputs, &Attention(1000, 2000), steps).world).unwrap().step_end;
-    assert_eq!(time(1), Time(9000));
-    assert_eq!(time(4), Time(36000));
 }
 
 /// The update on a host by hand: bytes of a parameter over what the cores of a rank stream, or over its share of the

@@ -8,7 +8,6 @@ use stepsim::read::analysis::diff::Line;
 use stepsim::read::analysis::idle::IdleTimes;
 use stepsim::read::analysis::report::Report;
 use stepsim::read::analysis::slack::slack;
-use stepsim::read::analysis::table::in_full;
 use stepsim::simulate::jump::glanced;
 use stepsim::simulate::whatif::{Change, Subject, WhatIfBase};
 use stepsim::simulate::{Inputs, Options, Simulation};
@@ -150,20 +149,6 @@ fn several_changes_are_made_at_once() {
     let costs = ["dp", "exposed", "interference", "tail"].map(|name| Subject::without(name, topology));
     let costs: Vec<Change> = costs.into_iter().map(|change| change.expect("a cost")).collect();
     assert!(base.each(&costs).expect("runs").changes.iter().all(|w| w.change <= 0.0));
-}
-
-/// Bar by bar, stage by stage and by class: on eighty columns, eight stages and all.
-#[test]
-fn the_way_to_mfu_fits_eighty_columns() {
-    for workload in ["gpt3-175b", "straggler-64", "llama3-70b-offload"] {
-        let run = Simulation::run(&loaded(workload, &[]), &Options::default()).expect("a run");
-        let text = in_full(&run.report(false), &[], 80);
-        assert!(text.contains("= MFU") && text.contains("bound by"), "{text}");
-        let wide = text.lines().find(|line| line.chars().count() > 80);
-        assert_eq!(wide, None, "{text}");
-        let wrapped = text.lines().find(|line| line.trim().chars().count() == 1);
-        assert_eq!(wrapped, None, "{text}");
-    }
 }
 
 /// What has a field is taken away in the workload: `whatif --without` equals the run with the field set.

@@ -165,13 +165,6 @@ fn nothing_from_a_file_commands_the_terminal() {
     assert!(said.contains("\\u{1b}]0;title\\u{7}gpt\\u{202e}4xt"), "{said}");
 }
 
-#[test]
-fn a_difference_has_sections_and_fits_the_screen() {
-    let text = stepsim("diff tiny-4 tiny-4 --set-b batch.micro_batch=1").ok();
-    assert!(text.contains("step time") && text.contains("mean of a rank"), "{text}");
-    assert!(text.lines().all(|l| l.chars().count() <= 110), "{text}");
-}
-
 const STEP: &str = "gpt2-8 -t switch:8,450,1 --set stack=simple --set parallelism.data=2 \
     --set parallelism.pipeline.size=4 --set batch.global=64";
 

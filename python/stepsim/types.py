@@ -756,6 +756,8 @@ class SearchRankedLayout(_SearchRankedLayout, total=False):
     columns: dict[str, Any]
     #: Of the first, and of the two unlike it: how far to trust it.
     advice: Optional[SearchAdvice]
+    #: Of one beside the first whose step is shorter: why it is not first.
+    behind: Optional[str]
     #: Of the first: from the peak to MFU, mean of all ranks.
     waterfall: Optional[SearchBarsReport]
     #: Of the first: why it is slower than the best, largest difference first.

@@ -1,21 +1,15 @@
-//! The engine on small worlds whose times are worked out by hand, and on random ones against the forward sweep and a
-//! naive engine.
+//! The engine on small worlds whose times are worked out by hand, and on random ones against a naive engine.
 
 mod naive;
 mod random;
-mod turns;
 
 use stepsim_core::engine::{self, EngineError};
 use stepsim_core::ids::{OpId, ProgramId, RankId, ResourceId, TransferId};
 use stepsim_core::program::{
-    Action, Flow, MemoryClass, MemoryEffect, MemoryWhen, OpInfo, Phase, ProgramBuilder, StreamKind,
-    StreamTraits, Work, World,
+    Action, MemoryClass, MemoryEffect, MemoryWhen, OpInfo, Phase, ProgramBuilder, StreamKind, StreamTraits,
+    Work, World,
 };
-use stepsim_core::units::{Bandwidth, Bytes, Time};
-
-fn info() -> OpInfo {
-    OpInfo::of("op", Phase::Forward, 0.0)
-}
+use stepsim_core::units::{Bytes, Time};
 
 fn builder() -> ProgramBuilder {
     let mut b = ProgramBuilder::new();
@@ -29,10 +23,6 @@ fn kernel(ns: u64) -> Work {
 
 fn comm(slot: u16, transfer: u32) -> Work {
     Work::Comm { slot, transfer: TransferId(transfer) }
-}
-
-fn flow(latency_ns: u64, bytes: f64, path: u32) -> Flow {
-    Flow { latency: Time::from_ns(latency_ns), bytes, rate_limit: f64::INFINITY, path }
 }
 
 /// A world of one profile that knows one action.
@@ -50,31 +40,6 @@ fn add_lone_rank(world: &mut World, b: ProgramBuilder, paths: &[&[(ResourceId, u
     let own = world.add_comm(0, &[rank], paths);
     world.bind(rank, 0, own);
     rank
-}
-
-#[test]
-fn a_copy_and_a_kernel_share_device_memory() {
-    // A kernel of 100 ns that moves 8 B/ns on a memory of 10 B/ns; from 20 ns on, a copy of 100 bytes on a link of 6.
-    // Together they ask 14: each gets 5. The copy takes 20 ns, in which the kernel advances 12.5; then it has 67.5
-    // left.
-    let mut world = world_with(Action::Phases(vec![flow(0, 100.0, 0)]));
-    let (memory, link) = (world.add_resource(Bandwidth(10e9)), world.add_resource(Bandwidth(6e9)));
-    let mut b = builder();
-    let (c, h, host) =
-        (b.stream(StreamKind::Compute), b.stream(StreamKind::CopyIn), b.stream(StreamKind::Host));
-    let moves = OpInfo { bytes: 800.0, ..info() };
-    let moves = b.info(moves);
-    let gate = b.op(host, kernel(20), &[], 0, 0);
-    let slowed = b.op(c, kernel(100), &[], moves, 0);
-    let copy = b.op(h, comm(0, 0), &[gate], 0, 0);
-    let rank = add_lone_rank(&mut world, b, &[&[(link, 1), (memory, 1)]]);
-    let alone = engine::run(&world).unwrap();
-    assert_eq!(alone.span(rank, slowed).1, Time::from_ns(100), "a memory that the rank does not know");
-    world.set_memory(rank, &[(memory, 1)]);
-    let shared = engine::run(&world).unwrap();
-    assert_eq!(shared.span(rank, copy), (Time::from_ns(20), Time::from_ns(40)));
-    assert_eq!(shared.span(rank, slowed), (Time::ZERO, Time(107_500)));
-    assert_eq!(shared.slowed_by_memory, [Time(7_500)]);
 }
 
 /// The spans of a run that is told op by op, in the order of their ends.
@@ -134,19 +99,12 @@ fn a_row_of_more_kernels_than_one_event_ends_goes_on() {
     }
 }
 
-/// What is played between two moments of one state is played again, as often as there are turns for it; hosts are then
-/// ahead of their devices, at the end of their queues, or behind.
-#[test]
-fn turns_behind_a_state_that_recurs_are_played_as_before() {
-    assert!(turns::recur(100) > 100, "few of both ways of telling states recur");
-}
-
-/// Worlds of `STEPSIM_WORLDS` seeds (600 unless said otherwise): every span within a nanosecond of the naive
+/// Worlds of `STEPSIM_WORLDS` seeds (600 unless said otherwise, or 7,200 where everything is tried): every span within a nanosecond of the naive
 /// engine's, and the same where ops are told in order, each kernel having an event of its own.
 #[test]
 fn random_worlds_are_played_as_the_naive_engine_plays_them() {
     let worlds = std::env::var("STEPSIM_WORLDS")
-        .map_or(if crate::slow::slow() { 3000 } else { 600 }, |n| n.parse().expect("a number of worlds"));
+        .map_or(u64::from(crate::draws::draws(7200)), |n| n.parse().expect("a number of worlds"));
     let (mut ops, mut worst, mut felt, mut crossed) = (0, 0.0f64, 0, 0);
     for seed in 0..worlds {
         let world = random::world(seed);

@@ -1,8 +1,8 @@
 //! Tests of the parts of this crate, one module a subject.
 
+#[path = "../../../tests/draws.rs"]
+mod draws;
 mod engine;
-mod engine_agenda;
-mod engine_moving;
 mod engine_sharing;
 mod fold;
 mod fold_bundles;
@@ -18,7 +18,4 @@ mod program_comms;
 mod program_period;
 mod program_rounds;
 mod program_validate;
-#[allow(dead_code, reason = "shared with the tests of the whole program")]
-#[path = "../../../tests/slow.rs"]
-mod slow;
 mod units;

@@ -13,7 +13,8 @@ use stepsim_fabric::collective::{
 use stepsim_fabric::topology::Machine;
 use stepsim_spec::collectives::{Collectives, OpTimes, Point};
 
-use crate::fabrics::{Box3, Nodes, Trial, time};
+use crate::fabrics::{Box3, Nodes, time};
+use crate::messages::Trial;
 
 const ALL: [Fidelity; 3] = [Fidelity::Formula, Fidelity::Fluid, Fidelity::Steps];
 

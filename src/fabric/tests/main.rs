@@ -2,6 +2,7 @@
 
 mod collective;
 mod fabrics;
+mod messages;
 mod rings;
 mod spec_topology_builder;
 mod topology;

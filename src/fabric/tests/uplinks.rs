@@ -7,7 +7,8 @@ use stepsim_fabric::collective::{Fidelity, Op};
 use stepsim_fabric::topology::Machine;
 use stepsim_spec::{Topology, from_value};
 
-use crate::fabrics::{check_messages, time};
+use crate::fabrics::time;
+use crate::messages::check_messages;
 
 const ALL: [Fidelity; 3] = [Fidelity::Formula, Fidelity::Fluid, Fidelity::Steps];
 

@@ -1,8 +1,6 @@
 //! Tests of the parts of this crate, one module a subject.
 
 mod analytic;
-mod analytic_pass_time;
-mod analytic_queues;
 mod compare_differences;
 mod compare_estimators;
 mod compare_formula_file;

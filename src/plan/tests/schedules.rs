@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use stepsim_core::ids::{OpId, RankId};
 use stepsim_core::units::Time;
 use stepsim_plan::pipeline::{Sends, abstract_world};
-use stepsim_schedule::{self as schedule, Order, Pass, PassTimes, Seat, Shape, Slot, StageAt};
+use stepsim_schedule::{self as schedule, Order, Pass, PassTimes, Shape, Slot};
 
 /// Picoseconds of one abstract time unit; many chunk numbers divide it.
 const UNIT: u64 = 720_720_000;
@@ -42,74 +42,13 @@ fn outcome(order: &Order, t: &PassTimes, spans: Vec<Vec<(Time, Time)>>) -> Outco
     }
 }
 
-/// A forward longest-path sweep, written down from the rules of the schedules alone: the ranks' cursors advance as long
-/// as anything can.
-fn sweep(order: &Order, t: &PassTimes, p2p: Time) -> Outcome {
-    let (place, m) = (&order.placement, order.micro_batches as usize);
-    let stages = place.stages();
-    let index =
-        |at: StageAt, i: u32| (at.direction as usize * stages as usize + at.stage as usize) * m + i as usize;
-    let mut activations = vec![None; stages as usize * place.directions() as usize * m];
-    let mut gradients: Vec<Option<Time>> = activations.clone();
-    let mut spans: Vec<Vec<(Time, Time)>> = vec![Vec::new(); order.ranks.len()];
-    let mut moved = true;
-    while std::mem::take(&mut moved) {
-        for (r, slots) in order.ranks.iter().enumerate() {
-            while let Some(slot) = slots.get(spans[r].len()) {
-                let delay =
-                    |other: StageAt| if place.seat(other).rank == r as u32 { Time::ZERO } else { p2p };
-                let mut ready = Some(spans[r].last().map_or(Time::ZERO, |s| s.1));
-                for part in slot.parts() {
-                    let at = place.stage(Seat { rank: r as u32, chunk: part.chunk });
-                    let i = part.micro_batch;
-                    let input: Option<Time> = match part.pass {
-                        Pass::Forward if at.stage == 0 => Some(Time::ZERO),
-                        Pass::Forward => {
-                            let from = StageAt { stage: at.stage - 1, ..at };
-                            activations[index(from, i)].map(|end: Time| end + delay(from))
-                        }
-                        Pass::Backward | Pass::InputGrad if at.stage == stages - 1 => {
-                            activations[index(at, i)]
-                        }
-                        Pass::Backward | Pass::InputGrad => {
-                            let from = StageAt { stage: at.stage + 1, ..at };
-                            gradients[index(from, i)].map(|end| end + delay(from))
-                        }
-                        Pass::WeightGrad => gradients[index(at, i)],
-                    };
-                    ready = ready.zip(input).map(|(a, b)| a.max(b));
-                }
-                let Some(start) = ready else { break };
-                let end = start + t.of(slot, place.parts());
-                for part in slot.parts() {
-                    let at = place.stage(Seat { rank: r as u32, chunk: part.chunk });
-                    match part.pass {
-                        Pass::Forward => activations[index(at, part.micro_batch)] = Some(end),
-                        Pass::Backward | Pass::InputGrad => {
-                            gradients[index(at, part.micro_batch)] = Some(end)
-                        }
-                        Pass::WeightGrad => {}
-                    }
-                }
-                spans[r].push((start, end));
-                moved = true;
-            }
-        }
-    }
-    assert!(spans.iter().zip(&order.ranks).all(|(s, o)| s.len() == o.len()), "the order deadlocks");
-    outcome(order, t, spans)
-}
-
-/// The engine's outcome, which must be the sweep's slot by slot.
 fn run_order(order: &Order, t: &PassTimes, p2p: Time) -> Outcome {
     let step = abstract_world(order, t, p2p, Sends::Asynchronous);
     let record = stepsim_core::engine::run(&step.world).unwrap_or_else(|e| panic!("{e}"));
     let spans = |(rank, ops): (usize, &Vec<OpId>)| {
         ops.iter().map(|op| record.span(RankId(rank as u32), *op)).collect::<Vec<_>>()
     };
-    let got = outcome(order, t, step.slot_ops.iter().enumerate().map(spans).collect());
-    assert_eq!(got, sweep(order, t, p2p), "engine against sweep");
-    got
+    outcome(order, t, step.slot_ops.iter().enumerate().map(spans).collect())
 }
 
 fn run(kind: &str, shape: Shape, t: &PassTimes, p2p: f64) -> Outcome {
@@ -236,14 +175,6 @@ fn controllable_memory_is_what_its_authors_have() {
     }
 }
 
-#[test]
-fn eager_hides_latency() {
-    let t = times(1.0, 1.0, 1.0, 1.0);
-    assert_eq!(run("1f1b", Shape::new(8, 64), &t, 0.5).makespan, units(275.0));
-    assert_eq!(run("eager-1f1b", Shape::new(8, 64), &t, 0.5).makespan, units(220.0));
-    assert_eq!(run("eager-1f1b", Shape::new(8, 64), &t, 0.0).makespan, units(213.0));
-}
-
 /// Times that all chunk numbers up to 16 divide.
 fn any_times() -> impl Strategy<Value = PassTimes> {
     (1u64..40, 1u64..40, 1u64..40).prop_map(|(f, i, w)| {
@@ -253,7 +184,7 @@ fn any_times() -> impl Strategy<Value = PassTimes> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(crate::slow::draws(600)))]
+    #![proptest_config(ProptestConfig::with_cases(crate::draws::draws(600)))]
 
     #[test]
     fn closed_forms_hold_where_they_are_offered(
@@ -304,20 +235,7 @@ fn makespan_with(sends: Sends, order: &Order, t: &PassTimes, p2p: Time) -> Time 
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(crate::slow::draws(200)))]
-
-    /// However long transfers take, messages do not queue, and engine and sweep agree in every slot.
-    #[test]
-    fn engine_is_sweep_for_any_delay(
-        which in 0..schedule::ALL.len(), p in 1u32..7, m in 1u32..20, v in 2u16..5, t in any_times(),
-        delay in 0u64..10 * UNIT,
-    ) {
-        let kind = schedule::ALL[which];
-        let chunks = matches!(kind.facts().chunks, schedule::ChunkCount::AtLeast(..)).then_some(v);
-        if let Ok(order) = kind.order(&Shape { chunks, ..Shape::new(p, m) }) {
-            run_order(&order, &t, Time(delay));
-        }
-    }
+    #![proptest_config(ProptestConfig::with_cases(crate::draws::draws(200)))]
 
     /// Interleaved with exchanges between passes: rank 0 goes through mv + w units (warm-up passes, pairs, the last
     /// backward passes), w = 2(p−1) + (v−1)p of them in warm-up, with an exchange between each two.
@@ -367,7 +285,7 @@ fn shuffled() -> impl Strategy<Value = Order> {
 }
 
 proptest! {
-    /// An order either runs, on the engine as in the sweep, or is refused with a true cycle.
+    /// An order either runs or is refused with a true cycle.
     #[test]
     fn any_order_runs_or_shows_its_cycle(order in shuffled(), t in any_times(), delay in 0u64..UNIT) {
         match order.check() {
@@ -492,7 +410,7 @@ fn searched_orders_leave_no_bubble_where_none_need_be() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(crate::slow::draws(300)))]
+    #![proptest_config(ProptestConfig::with_cases(crate::draws::draws(300)))]
 
     /// A searched order is one, keeps its limit, and is no longer than the hand-made orders that keep it too.
     #[test]

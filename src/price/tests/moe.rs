@@ -1,9 +1,6 @@
-//! Counted by hand elsewhere, sampled here, and laws.
+//! Counted by hand elsewhere, drawn elsewhere, and laws.
 
 use proptest::prelude::*;
-use rand::SeedableRng;
-use rand::seq::index::sample;
-use rand_chacha::ChaCha8Rng;
 use serde_json::Value;
 use stepsim_price::moe::*;
 use stepsim_spec::model::GroupScore;
@@ -123,59 +120,6 @@ fn ranked_groups_touch_what_was_drawn_elsewhere() {
             let drawn = Routing { score: GroupScore::Drawn, ..routing }.distinct(parts).mean;
             assert!(got.mean >= drawn, "{} for {drawn} where groups are drawn: {case}", got.mean);
         }
-    }
-}
-
-/// Routes random tokens one by one and counts rows port by port.
-#[test]
-fn rows_on_every_port_are_those_of_routed_tokens() {
-    let (ranks, per_domain, tokens) = (16_u64, 4_u64, 4000_u64);
-    let routing = Routing { experts: 64, top_k: 6, groups: 8, group_limit: 3, score: GroupScore::Drawn };
-    let mut rng = ChaCha8Rng::seed_from_u64(7);
-    let (group, own) = (routing.experts / routing.groups, routing.experts / ranks);
-    let mut network = vec![0_u64; ranks as usize];
-    let mut forwarded = vec![0_u64; ranks as usize];
-    let mut arrived = vec![0_u64; ranks as usize];
-    for source in 0..ranks {
-        for _ in 0..tokens {
-            let groups = sample(&mut rng, routing.groups as usize, routing.group_limit as usize).into_vec();
-            let pool = routing.group_limit * group;
-            let experts = sample(&mut rng, pool as usize, routing.top_k as usize).into_iter();
-            let mut to: Vec<u64> = experts
-                .map(|e| (groups[e / group as usize] as u64 * group + e as u64 % group) / own)
-                .collect();
-            to.sort_unstable();
-            to.dedup();
-            let mut domains: Vec<u64> = to.iter().map(|r| r / per_domain).collect();
-            domains.dedup();
-            for domain in domains {
-                // The rank of the same place in the domain forwards; nothing leaves a port for its own domain.
-                let forwarder = domain * per_domain + source % per_domain;
-                if domain != source / per_domain {
-                    network[source as usize] += 1;
-                }
-                for rank in to.iter().filter(|r| *r / per_domain == domain) {
-                    forwarded[forwarder as usize] += u64::from(*rank != forwarder);
-                    arrived[*rank as usize] += 1;
-                }
-            }
-        }
-    }
-    let traffic = Traffic {
-        tokens: tokens as f64,
-        top_k: routing.top_k as f64,
-        ranks: ranks as f64,
-        per_domain: per_domain as f64,
-        domains_per_token: routing.distinct(ranks / per_domain).mean,
-        ranks_per_token: routing.distinct(ranks).mean,
-    };
-    let rows = dispatcher(DispatcherKind::TwoStage).rows(&traffic);
-    let received = traffic.tokens * traffic.ranks_per_token;
-    for (counted, want) in [(&network, rows.network), (&forwarded, rows.scale_up), (&arrived, received)] {
-        let mean = counted.iter().sum::<u64>() as f64 / ranks as f64;
-        assert!((mean / want - 1.0).abs() < 0.005, "{mean} counted, {want} by formula");
-        let fullest = *counted.iter().max().expect("ranks") as f64;
-        assert!(fullest / want < 1.05, "{fullest} of {want}");
     }
 }
 

@@ -55,25 +55,3 @@ fn gzip_gives_back_what_went_in() {
     flate2::read::GzDecoder::new(File::open(&path).unwrap()).read_to_end(&mut back).unwrap();
     assert!(back == text, "the decompressed bytes differ");
 }
-
-#[test]
-#[cfg(target_os = "linux")]
-fn a_full_device_is_an_error_and_stays_a_device() {
-    let mut output = TimelineFile::create(Path::new("/dev/full"), false).unwrap();
-    let error = output.write_all(b"x").unwrap_err();
-    let message = output.error(error).to_string();
-    assert!(message.starts_with("cannot write `/dev/full`: No space left on device"), "{message}");
-    drop(output);
-    assert!(Path::new("/dev/full").exists());
-}
-
-#[test]
-fn a_folder_that_is_not_there_is_named() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("no/such/a.json");
-    let message = TimelineFile::create(&path, false).unwrap_err().to_string();
-    assert!(message.contains("no/such/a.json"), "{message}");
-    assert!(message.ends_with("make the folder first, or choose another path"), "{message}");
-    let message = TimelineFile::create(folder.path(), false).unwrap_err().to_string();
-    assert!(message.ends_with("name a file in a folder that exists"), "{message}");
-}

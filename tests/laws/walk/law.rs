@@ -15,7 +15,7 @@ use stepsim::spec::workload::ExpertBalance;
 use super::super::read::Sums;
 use super::ranges::Document;
 use super::{changes, otherwise};
-use crate::fabrics::check_messages;
+use crate::messages::check_messages;
 
 /// Ops up to which a step is played, and up to which it is played unfolded.
 const OPS: u64 = 300_000;

@@ -7,18 +7,6 @@ use stepsim_spec::workload::{Dtype, WorkloadSpec};
 
 use super::model;
 
-#[test]
-fn step_flops_are_the_papers_formula() {
-    // Narayanan et al. 2021: 96·B·s·l·h²(1 + s/6h + V/16lh) with recomputation, which is 4/3 of what counts here,
-    // except that the LM head is not recomputed: there 72 + … with V/12lh.
-    let m = model("gpt3-175b");
-    let (b, s, l, h, v) = (1536.0, 2048.0, 96.0, 12288.0, 51200.0);
-    let want = 72.0 * b * s * l * h * h * (1.0 + s / (6.0 * h) + v / (12.0 * l * h));
-    let got = StepFlops::of(&m, 1536, 2048);
-    assert!((got.model / want - 1.0).abs() < 1e-12, "{} instead of {want}", got.model);
-    assert!(got.model_causal < got.model);
-}
-
 /// With fp8 linear layers all products with weights but the LM head's are narrow, attention where it is asked for, as
 /// its mask leaves it.
 #[test]

@@ -35,42 +35,6 @@ fn mixers_plan_what_they_count() {
     assert_eq!(met.len(), 1 + Mixer::OWN.len(), "{met:?}");
 }
 
-#[test]
-fn parameter_counts_are_the_published_ones() {
-    let exact = [
-        ("gpt2-1.5b", 1_557_611_200),
-        ("llama3-8b", 8_030_261_248),
-        ("llama3-70b", 70_553_706_496),
-        ("llama3-405b", 405_853_388_800),
-        ("mixtral-8x7b", 46_702_792_704),
-        ("lfm2-1.2b", 1_170_340_608),
-        ("rwkv7-2.9b", 2_947_735_040),
-    ];
-    for (name, want) in exact {
-        assert_eq!(ParameterCount::of(&model(name)).total(), want, "{name}");
-    }
-    // Billions as printed, with the precision printed.
-    let printed = [
-        ("gpt3-13b", 13.0, 0.2),
-        ("gpt3-175b", 175.0, 0.5),
-        ("megatron-22b", 22.0, 0.2),
-        ("megatron-530b", 530.0, 1.0),
-        ("megatron-1t", 1008.0, 1.0),
-        ("palm-540b", 540.35, 0.01),
-        ("deepseek-v3", 671.0, 0.1),
-        ("scaled-11t", 11_000.0, 250.0),
-        ("scaled-95t", 95_500.0, 1250.0),
-    ];
-    for (name, want, slack) in printed {
-        let got = ParameterCount::of(&model(name)).total() as f64 / 1e9;
-        assert!((got - want).abs() <= slack, "{name}: {got} instead of {want}");
-    }
-    let active = |name| ParameterCount::of(&model(name)).active as f64 / 1e9;
-    assert!((active("mixtral-8x7b") - 12.9).abs() < 0.05, "{}", active("mixtral-8x7b"));
-    // 37 billion without the embedding table, as DeepSeek counts.
-    assert!((active("deepseek-v3") - 37.0).abs() < 0.6, "{}", active("deepseek-v3"));
-}
-
 /// Published and computed counts of every model of `tests/data/models.json`.
 #[test]
 fn shipped_models_have_their_published_parameters_and_flops() {
