@@ -58,7 +58,7 @@ impl WeighedLayout {
         beyond().unwrap_or(false)
     }
 
-    /// Why it is not first, where its step is shorter than that of the layout that is.
+    /// Why it is not first, where its step is shorter than the one of the layout that is.
     pub fn behind(&self, first: &WeighedLayout) -> Option<String> {
         let is_shorter = self.of.found.seconds < first.of.found.seconds;
         is_shorter.then(|| match self.memory.filter(|_| self.cost > first.cost) {
