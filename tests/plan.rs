@@ -68,8 +68,9 @@ fn a_file_of_anybody_becomes_a_step() {
     }
 }
 
-/// The first layout of a plan is the one of a search, however little memory there is; of 24 layouts that come first in
-/// closed form on 8 H100 all run out of memory, and one behind them fits.
+/// The first layout of a plan is the one of a search, however little memory there is. Qwen3-30B-A3B fits on 8 H100, though
+/// the layouts that are shortest in closed form run out of memory. A shorter layout says why it is not first, where time is
+/// the aim.
 #[test]
 fn a_plan_finds_what_fits() {
     let folder = folder();
@@ -89,6 +90,8 @@ fn a_plan_finds_what_fits() {
         assert!((planned / found - 1.0).abs() < 0.01, "{gb} GB: plan {planned}, search {found}");
     }
     folder.stepsim("plan qwen3-30b-a3b --on 8xh100 -o plan.json").ok();
+    let least = folder.stepsim("search config.json -t 8xh100 --fix batch.global=64 --objective memory").ok();
+    assert!(least.contains("worth measuring") && !least.contains("not first"), "{least}");
 }
 
 /// Where a workload stands the same files are taken.

@@ -58,10 +58,13 @@ impl WeighedLayout {
         beyond().unwrap_or(false)
     }
 
-    /// Why it is not first, where its step is shorter than the one of the layout that is.
-    pub fn behind(&self, first: &WeighedLayout) -> Option<String> {
-        let is_shorter = self.of.found.seconds < first.of.found.seconds;
-        is_shorter.then(|| match self.memory.filter(|_| self.cost > first.cost) {
+    /// Why it is not first, where its step is shorter than the one of the layout that is; `None` for other aims than
+    /// time, which leave a shorter one behind by themselves.
+    pub fn behind(&self, first: &WeighedLayout, objective: Objective) -> Option<String> {
+        if objective != Objective::Time || self.of.found.seconds >= first.of.found.seconds {
+            return None;
+        }
+        Some(match self.memory.filter(|_| self.cost > first.cost) {
             Some(memory) => format!("memory {:.0} % full lengthens it", 100.0 * memory),
             None => "hides more communication than any measured step like it".to_owned(),
         })

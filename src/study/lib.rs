@@ -40,6 +40,7 @@ mod placement;
 pub mod plan;
 pub mod plot;
 mod proof;
+mod queue;
 mod reasons;
 mod row_files;
 pub mod rows;

@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::candidates::{CandidateQueue, LayoutCandidate};
+use super::candidates::LayoutCandidate;
 use super::options::SearchOptions;
 use super::outcome::PointOutcome;
+use super::queue::CandidateQueue;
 use super::rows::StudyError;
 use super::simulations::{SearchSimulations, Simulate};
 use stepsim_measure::score::kendall;

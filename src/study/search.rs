@@ -16,7 +16,7 @@ use serde_json::{Map, Value};
 
 use super::advice::{Advice, WeighedLayout, sorted as by_cost};
 use super::base::StudyBase;
-use super::candidates::{CandidateQueue, LayoutCandidate, SimulatedLayout, simulated};
+use super::candidates::{LayoutCandidate, SimulatedLayout, simulated};
 use super::layout::{ASSUMED, FixedValues, NEUTRAL, layouts};
 use super::objective::Objective;
 use super::offload;
@@ -24,6 +24,7 @@ use super::options::SearchOptions;
 use super::outcome::PointOutcome;
 use super::placement;
 use super::proof::{Proof, prove};
+use super::queue::CandidateQueue;
 use super::reasons::{Reason, reasons};
 use super::rows::StudyError;
 use super::simulating::Simulating;
@@ -98,7 +99,7 @@ pub struct SearchReport {
     /// form, over the limit by the state that stays and the kept activations alone), `floor` (worse than all that are
     /// ranked by what its step takes at least), `time` (in closed form, worse than the best simulated by more than
     /// the margin), `deadline` (in closed form, longer than the deadline by more than the margin), `limit` (not
-    /// refuted, but no more simulations were allowed).
+    /// refuted, but no more simulations were allowed, or in a plan as full as one that ran out of memory).
     pub pruned: BTreeMap<&'static str, u64>,
     /// Layouts that were simulated.
     pub simulated: u64,
@@ -301,7 +302,8 @@ fn within(
     let first = ranked.first().map(|first| WeighedLayout::new(&base, first.clone(), options.objective));
     let advised = |found: SimulatedLayout, is_first: bool| {
         let weighed = WeighedLayout::new(&base, found, options.objective);
-        let behind = first.as_ref().filter(|_| !is_first).and_then(|first| weighed.behind(first));
+        let behind =
+            first.as_ref().filter(|_| !is_first).and_then(|first| weighed.behind(first, options.objective));
         let advice =
             (is_first || options.answers).then(|| weighed.advice(&base, is_first && options.answers));
         RankedLayout { advice: advice.flatten(), behind, ..row(weighed.of) }

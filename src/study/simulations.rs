@@ -5,9 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
 use super::best::BestScores;
-use super::candidates::{BATCH, CandidateQueue, LayoutCandidate};
+use super::candidates::LayoutCandidate;
 use super::options::{LONG, SearchOptions};
 use super::outcome::PointOutcome;
+use super::queue::{BATCH, CandidateQueue};
 use super::rows::StudyError;
 use stepsim_core::interrupt::{check, until};
 use stepsim_core::pool;
@@ -77,7 +78,7 @@ impl SearchSimulations {
             front: Vec::new(),
             left: Vec::new(),
             next: 0,
-            cost: 0,
+            passes: 0,
             is_over: false,
         };
         let mut behind = Vec::new();
@@ -119,7 +120,7 @@ struct SearchRun<'a> {
     /// The next candidate.
     next: usize,
     /// Layers of micro-batches that have been played.
-    cost: u64,
+    passes: u64,
     /// True if all that come have a longer estimate than counts.
     is_over: bool,
 }
@@ -148,7 +149,7 @@ impl SearchRun<'_> {
         doubtful: bool,
         tell: &mut dyn FnMut(u64) -> Result<(), StudyError>,
     ) -> Result<Vec<usize>, StudyError> {
-        let (options, is_first, before) = (self.options, self.outcomes.is_empty(), self.cost);
+        let (options, is_first, before) = (self.options, self.outcomes.is_empty(), self.passes);
         let learns = options.most_ops.is_some();
         let most = if learns { options.first_played } else { BATCH };
         let most = most.min(self.still_allowed(line, doubtful));
@@ -166,10 +167,10 @@ impl SearchRun<'_> {
                 break picked;
             }
         };
-        self.cost += batch.iter().map(|i| line.candidates[*i].cost).sum::<u64>();
+        self.passes += batch.iter().map(|i| line.candidates[*i].played).sum::<u64>();
         let score = |i: &usize| line.candidates[*i].form.score(options.objective);
         if is_first
-            && (line.is_large() || self.cost - before > LONG)
+            && (line.is_large() || self.passes - before > LONG)
             && let Some(first) = batch.iter().min_by(|a, b| score(a).total_cmp(&score(b)))
             && line.told.is_none_or(|told| score(first) < told)
         {
@@ -187,14 +188,14 @@ impl SearchRun<'_> {
         tell: &mut dyn FnMut(u64) -> Result<(), StudyError>,
     ) -> Result<(), StudyError> {
         let (options, base) = (self.options, line.base);
-        let mut cost = self.cost + self.front.iter().map(|i| line.candidates[*i].cost).sum::<u64>();
+        let mut passes = self.passes + self.front.iter().map(|i| line.candidates[*i].played).sum::<u64>();
         while !self.is_over
             && self.front.len() < most
             && !self.is_to_end()
             && (self.front.is_empty() || !options.stop.is_pulled())
             && let Some(candidate) = line.at(self.next, doubtful, self.known.last())
         {
-            if !options.affords(cost + candidate.cost, 0.0, self.outcomes.len() + self.front.len()) {
+            if !options.affords(passes + candidate.played, 0.0, self.outcomes.len() + self.front.len()) {
                 break;
             }
             if candidate.hopeless(&self.known).is_none() {
@@ -202,7 +203,7 @@ impl SearchRun<'_> {
             }
             match candidate.hopeless(&self.known) {
                 None => {
-                    cost += candidate.cost;
+                    passes += candidate.played;
                     self.front.push(self.next);
                 }
                 Some(reason) => {
@@ -261,7 +262,7 @@ impl SearchRun<'_> {
             self.front.iter().copied().partition(|i| hopes(i) && !self.is_to_end());
         self.left.extend(left);
         let promise = |i: &usize| self.promise(&candidates[*i]);
-        let (mut batch, mut kinds, mut cost) = (Vec::new(), BTreeSet::new(), self.cost);
+        let (mut batch, mut kinds, mut passes) = (Vec::new(), BTreeSet::new(), self.passes);
         while batch.len() < most {
             let least = front.iter().map(promise).fold(f64::INFINITY, f64::min);
             let near = (0..front.len()).filter(|at| promise(&front[*at]) <= AS_MUCH * least);
@@ -270,8 +271,8 @@ impl SearchRun<'_> {
             else {
                 break;
             };
-            cost += candidates[front[at]].cost;
-            if !options.affords(cost, cost as f64 * ops_a_pass, self.outcomes.len() + batch.len()) {
+            passes += candidates[front[at]].played;
+            if !options.affords(passes, passes as f64 * ops_a_pass, self.outcomes.len() + batch.len()) {
                 break;
             }
             kinds.insert(candidates[front[at]].kind());
@@ -284,7 +285,7 @@ impl SearchRun<'_> {
     /// Simulates candidates; those that are under way as the search is to end stay behind, unless there is no other.
     fn play(&mut self, batch: &[usize], line: &CandidateQueue<'_>, threads: usize, simulate: Simulate<'_>) {
         let (options, candidates, is_large) = (self.options, &line.candidates, line.is_large());
-        let is_told = is_large || self.cost > LONG;
+        let is_told = is_large || self.passes > LONG;
         let has_one = self.known.best().is_finite();
         // Records of long steps are large: one at a time.
         let alone = batch.iter().any(|i| options.plays_once(candidates[*i].passes));
