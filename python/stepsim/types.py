@@ -927,7 +927,7 @@ class _SearchReport(TypedDict):
     #: over the limit by the state that stays and the kept activations alone), `floor` (worse than all that are ranked by
     #: what its step takes at least), `time` (in closed form, worse than the best simulated by more than the margin),
     #: `deadline` (in closed form, longer than the deadline by more than the margin), `limit` (not refuted, but no more
-    #: simulations were allowed).
+    #: simulations were allowed, or in a plan as full as one that ran out of memory).
     pruned: dict[str, int]
     #: Layouts that were simulated.
     simulated: int
