@@ -75,11 +75,12 @@ fn a_file_of_anybody_becomes_a_step() {
 fn a_plan_finds_what_fits() {
     let folder = folder();
     let first = |report: &str| folder.json(report)["ranking"][0]["step_time_s"].as_f64().expect("a first");
-    for gb in ["1.8", "2.5"] {
+    for (gb, is_tight) in [("1.25", true), ("1.8", false), ("2.5", false)] {
         let set = format!("topology.device.hbm.GB={gb}");
-        folder
+        let said = folder
             .stepsim(&format!("plan config.json --on 8xh100 --batch 64 --set {set} --report plan.report"))
             .ok();
+        assert_eq!(said.contains("it may not fit"), is_tight, "{said}");
         folder
             .stepsim(&format!(
                 "search config.json -t 8xh100 --fix batch.global=64 --fix {set} --report search.report"

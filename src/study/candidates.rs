@@ -59,17 +59,14 @@ impl LayoutCandidate {
 
     /// The choices by which closed form and simulation differ most: sharding, experts, and how often both communicate.
     pub fn kind(&self) -> String {
-        let chosen = self.chosen(["parallelism.sharding", "parallelism.sharding.kind", "parallelism.expert"]);
+        let paths = ["parallelism.sharding", "parallelism.sharding.kind", "parallelism.expert"];
+        let chosen = chosen(&self.settings, paths);
         format!("{chosen} {}", self.passes)
     }
 
     /// The choices by which closed form and simulation differ most in memory.
     pub fn held(&self) -> String {
-        self.chosen(["parallelism.sharding", "parallelism.sharding.kind", "recompute"])
-    }
-
-    fn chosen(&self, paths: [&str; 3]) -> String {
-        paths.map(|path| self.settings.get(path).map(Value::to_string).unwrap_or_default()).join(" ")
+        held(&self.settings)
     }
 
     /// The report of its step, with communication; `None` where it has none, or the search is to end.
@@ -121,6 +118,15 @@ impl LayoutCandidate {
     }
 }
 
+/// The choices of a layout by which closed form and simulation differ most in memory.
+pub(super) fn held(settings: &Map<String, Value>) -> String {
+    chosen(settings, ["parallelism.sharding", "parallelism.sharding.kind", "recompute"])
+}
+
+fn chosen(settings: &Map<String, Value>, paths: [&str; 3]) -> String {
+    paths.map(|path| settings.get(path).map(Value::to_string).unwrap_or_default()).join(" ")
+}
+
 /// A layout whose simulation counts.
 #[derive(Clone)]
 pub(super) struct SimulatedLayout {
@@ -135,7 +141,7 @@ pub(super) type CandidateResult = Result<LayoutCandidate, &'static str>;
 /// A layout with a known bound by sums, and no more.
 pub(super) struct LayoutBound {
     sets: Vec<String>,
-    settings: Map<String, Value>,
+    pub settings: Map<String, Value>,
     /// With the least time that it can take.
     at_least: Measures,
     /// With the least time of its closed form.

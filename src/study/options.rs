@@ -7,8 +7,7 @@ use super::space::StudyAxis;
 use stepsim_core::declare::defaults;
 use stepsim_core::interrupt::InterruptToken;
 
-/// Memory of measured steps is known to about this part (`docs/evidence/accuracy.md`), and a device without any left
-/// has to give memory back and ask again.
+/// Memory of measured steps is known to about this part (`docs/developers/accuracy.md`).
 pub const HEAD_ROOM: f64 = 0.08;
 
 /// Told the seconds of a layout, whether it was simulated or is the best in closed form, and its settings.
@@ -77,6 +76,14 @@ impl SearchOptions {
     /// Bytes that a layout may take of a device that has `capacity`.
     pub(super) fn memory_limit(&self, capacity: f64) -> f64 {
         self.max_memory_bytes.map_or((1.0 - self.head_room) * capacity, |most| most.min(capacity))
+    }
+    /// True if not all layouts that could be the best are simulated.
+    pub(super) fn has_budget(&self) -> bool {
+        self.most_passes.is_some() || self.most_ops.is_some()
+    }
+    /// True if layouts may take all that a device has.
+    pub(super) fn is_tight(&self) -> bool {
+        self.max_memory_bytes.is_none() && self.head_room == 0.0
     }
     /// True if a layout of so many layers of micro-batches is played for its report at once.
     pub(super) fn plays_once(&self, passes: u64) -> bool {

@@ -8,7 +8,7 @@ use std::ops::ControlFlow;
 use serde_json::{Map, Value};
 
 use super::base::StudyBase;
-use super::candidates::{BoundResult, LayoutBound, LayoutCandidate, bound, walked};
+use super::candidates::{BoundResult, LayoutBound, LayoutCandidate, bound, held, walked};
 use super::layout::FOLLOWING;
 use super::options::{LARGE, SearchOptions};
 use super::rows::StudyError;
@@ -301,6 +301,30 @@ impl<'a> CandidateQueue<'a> {
     pub fn bring(&mut self, point: usize) -> &mut LayoutCandidate {
         self.candidates.extend(self.walked.remove(&point));
         self.candidates.last_mut().expect("one that was walked")
+    }
+    /// Takes the layouts that hold least, one of each kind, to the end of those in front, where none has been walked;
+    /// how many.
+    pub fn bring_leanest(&mut self) -> usize {
+        let mut leanest: BTreeMap<String, (f64, usize)> = BTreeMap::new();
+        for (point, bounded) in self.bounded.iter().enumerate() {
+            let Some(bounded) = bounded else { continue };
+            let least = leanest.entry(held(&bounded.settings)).or_insert((f64::INFINITY, point));
+            if bounded.form.memory_bytes < least.0 {
+                *least = (bounded.form.memory_bytes, point);
+            }
+        }
+        let mut leanest: Vec<(f64, usize)> = leanest.into_values().collect();
+        leanest.sort_by(|a, b| a.0.total_cmp(&b.0));
+        self.waiting.retain(|Reverse(place)| leanest.iter().all(|(_, point)| *point != place.point));
+        let before = self.candidates.len();
+        for bounded in leanest.into_iter().filter_map(|(_, point)| self.bounded[point].take()) {
+            self.walks += 1;
+            match walked(self.base, &bounded, self.options) {
+                Ok(candidate) => self.candidates.push(candidate),
+                Err(reason) => *self.pruned.entry(reason).or_insert(0) += 1,
+            }
+        }
+        self.candidates.len() - before
     }
     /// Sets aside what has not been walked, where anything has.
     fn settle(&mut self) {

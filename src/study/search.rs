@@ -14,11 +14,11 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::advice::{Advice, WeighedLayout, sorted as by_cost};
+use super::advice::{Advice, WeighedLayout, behind, sorted as by_score};
 use super::base::StudyBase;
 use super::candidates::{LayoutCandidate, SimulatedLayout, simulated};
 use super::layout::{ASSUMED, FixedValues, NEUTRAL, layouts};
-use super::objective::Objective;
+use super::objective::{Measures, Objective};
 use super::offload;
 use super::options::SearchOptions;
 use super::outcome::PointOutcome;
@@ -299,11 +299,15 @@ fn within(
         let sets = sets(&found);
         found.row(&base, sets)
     };
-    let first = ranked.first().map(|first| WeighedLayout::new(&base, first.clone(), options.objective));
+    let best_found = ranked.first().map(|first| first.found);
     let advised = |found: SimulatedLayout, is_first: bool| {
+        // Of other aims a shorter step is no reason to be first.
+        let shorter_than =
+            |first: &Measures| options.objective == Objective::Time && found.found.seconds < first.seconds;
+        let behind = best_found
+            .filter(shorter_than)
+            .map(|first| behind(found.found, first, options.is_tight()).to_owned());
         let weighed = WeighedLayout::new(&base, found, options.objective);
-        let behind =
-            first.as_ref().filter(|_| !is_first).and_then(|first| weighed.behind(first, options.objective));
         let advice =
             (is_first || options.answers).then(|| weighed.advice(&base, is_first && options.answers));
         RankedLayout { advice: advice.flatten(), behind, ..row(weighed.of) }
@@ -365,7 +369,7 @@ fn ranked(
         *report.unfit.entry(unfit).or_insert(0) += 1;
     }
     report.simulating = Simulating::of(&both, options.objective);
-    let unlike = by_cost(base, &mut ranked);
+    let unlike = by_score(base, &mut ranked, options.is_tight());
     let beside = unlike.into_iter().skip(1).map(|at| ranked[at].of.clone()).collect();
     ranked.truncate(options.top.max(1));
     (ranked.into_iter().map(|weighed| weighed.of).collect(), beside)

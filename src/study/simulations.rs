@@ -84,6 +84,10 @@ impl SearchSimulations {
         let mut behind = Vec::new();
         for doubtful in [false, true] {
             run.is_over = false;
+            if doubtful && run.found == 0 {
+                run.play_leanest(line, threads, simulate);
+                tell(line.walks + run.outcomes.len() as u64)?;
+            }
             loop {
                 let batch = run.next_batch(line, doubtful, tell)?;
                 if batch.is_empty() {
@@ -142,6 +146,25 @@ impl SearchRun<'_> {
         (most - if is_kept { most / 3 } else { 0 }).saturating_sub(self.found)
     }
 
+    /// Simulates the layouts that hold least until one fits, where none does in closed form; the others of them wait at
+    /// the front.
+    fn play_leanest(&mut self, line: &mut CandidateQueue<'_>, threads: usize, simulate: Simulate<'_>) {
+        let leanest = self.next..self.next + line.bring_leanest();
+        self.next = leanest.end;
+        let mut leanest = leanest.collect::<Vec<usize>>().into_iter();
+        while self.found == 0 && !leanest.as_slice().is_empty() {
+            let batch: Vec<usize> = leanest.by_ref().take(threads).collect();
+            self.passes += batch.iter().map(|i| line.candidates[*i].played).sum::<u64>();
+            self.play(&batch, line, threads, simulate);
+        }
+        self.front.extend(leanest);
+    }
+
+    /// True if one that holds as little in closed form, of the same kind, ran out of memory.
+    fn is_too_full(&self, candidate: &LayoutCandidate) -> bool {
+        self.ran_out.get(&candidate.held()).is_some_and(|ran_out| candidate.form.memory_bytes >= *ran_out)
+    }
+
     /// The next candidates that are to be simulated.
     fn next_batch(
         &mut self,
@@ -195,6 +218,11 @@ impl SearchRun<'_> {
             && (self.front.is_empty() || !options.stop.is_pulled())
             && let Some(candidate) = line.at(self.next, doubtful, self.known.last())
         {
+            if options.has_budget() && self.is_too_full(candidate) {
+                self.left.push(self.next);
+                self.next += 1;
+                continue;
+            }
             if !options.affords(passes + candidate.played, 0.0, self.outcomes.len() + self.front.len()) {
                 break;
             }
@@ -253,10 +281,9 @@ impl SearchRun<'_> {
         let options = self.options;
         let hopes = |i: &usize| {
             let at_best = self.promise(&candidates[*i]) * (1.0 - options.margin);
-            let is_as_full = |ran_out: &f64| candidates[*i].form.memory_bytes >= *ran_out;
             candidates[*i].hopeless(&self.known).is_none()
                 && at_best <= self.known.best()
-                && !self.ran_out.get(&candidates[*i].held()).is_some_and(is_as_full)
+                && !self.is_too_full(&candidates[*i])
         };
         let (mut front, left): (Vec<usize>, Vec<usize>) =
             self.front.iter().copied().partition(|i| hopes(i) && !self.is_to_end());

@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::super::search::words::layout;
 use stepsim_core::units::{Time, grouped};
+use stepsim_study::HEAD_ROOM;
 use stepsim_study::plan::{RunPlan, SimulatedPlan};
 
 const GIB: f64 = (1u64 << 30) as f64;
@@ -53,7 +54,15 @@ pub(super) fn screen(plan: &RunPlan, planned: &SimulatedPlan, whole: Option<&str
     if let Some(bytes) = answer.memory_peak_bytes {
         let of =
             answer.memory_capacity_bytes.map_or(String::new(), |all| format!(" of {:.1}", all as f64 / GIB));
-        lines.add("memory", &format!("{:.1}{of} GiB on the fullest device", bytes as f64 / GIB));
+        let room = (1.0 - HEAD_ROOM) * answer.memory_capacity_bytes.unwrap_or(u64::MAX) as f64;
+        let doubt = match bytes as f64 > room {
+            true => format!(
+                ": it may not fit, memory of measured steps is known to about {:.0} %",
+                100.0 * HEAD_ROOM
+            ),
+            false => String::new(),
+        };
+        lines.add("memory", &format!("{:.1}{of} GiB on the fullest device{doubt}", bytes as f64 / GIB));
     }
     if let Some(cost) = &answer.cost {
         let price = match cost.usd_per_million_tokens {

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::full_memory::FullMemory;
 use super::outcome::RowOutcome;
 use super::ranges::{LayoutKind, three_unlike};
 use super::statistics::kendall;
@@ -35,14 +34,9 @@ impl ChoiceScore {
     /// The choice among outcomes that fit, slow ones too; `None` without a block.
     pub fn of(outcomes: &[&RowOutcome]) -> Option<ChoiceScore> {
         let mut blocks: BTreeMap<&str, Vec<MeasuredLayout>> = BTreeMap::new();
-        // The price of a full device is found without the steps on as many devices.
-        let mut prices: BTreeMap<u64, FullMemory> = BTreeMap::new();
         for outcome in outcomes.iter().filter(|o| o.fits()) {
             let Some(case) = &outcome.case else { continue };
-            let price = *prices
-                .entry(case.devices.unwrap_or_default() as u64)
-                .or_insert_with(|| FullMemory::of_outcomes(outcomes, case.devices).unwrap_or_default());
-            if let Some(layout) = MeasuredLayout::of(outcome, price) {
+            if let Some(layout) = MeasuredLayout::of(outcome) {
                 blocks.entry(&case.choice).or_default().push(layout);
             }
         }
@@ -74,19 +68,14 @@ pub struct MeasuredLayout {
     pub measured_s: f64,
     /// Seconds of its step, predicted.
     pub predicted_s: f64,
-    /// It is chosen by its step and by how full the device is.
-    pub cost: f64,
 }
 
 impl MeasuredLayout {
-    fn of(outcome: &RowOutcome, full: FullMemory) -> Option<MeasuredLayout> {
-        let predicted_s = outcome.predicted_s?;
+    fn of(outcome: &RowOutcome) -> Option<MeasuredLayout> {
         Some(MeasuredLayout {
             kind: outcome.layout?,
             measured_s: outcome.case.as_ref()?.measured_s,
-            predicted_s,
-            cost: predicted_s
-                + full.seconds(outcome.memory_share.unwrap_or_default(), outcome.slots.unwrap_or_default()),
+            predicted_s: outcome.predicted_s?,
         })
     }
 }
@@ -94,7 +83,7 @@ impl MeasuredLayout {
 /// Measured speed of the chosen layout over the fastest one's, and the same of the best of three unlike ones.
 pub fn speeds(rows: &[MeasuredLayout]) -> [f64; 2] {
     let mut order: Vec<&MeasuredLayout> = rows.iter().collect();
-    order.sort_by(|a, b| a.cost.total_cmp(&b.cost));
+    order.sort_by(|a, b| a.predicted_s.total_cmp(&b.predicted_s));
     let three = three_unlike(&order.iter().map(|row| row.kind).collect::<Vec<LayoutKind>>());
     let fastest = |of: &[usize]| of.iter().map(|i| order[*i].measured_s).fold(f64::INFINITY, f64::min);
     let all = rows.iter().map(|row| row.measured_s).fold(f64::INFINITY, f64::min);

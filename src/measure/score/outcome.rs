@@ -59,10 +59,6 @@ pub struct RowOutcome {
     pub memory_gib: Option<f64>,
     /// Bytes of the framework's context, of what its allocator keeps beside tensors, and of the device.
     beside_tensors: [f64; 3],
-    /// Part of the device memory that it fills.
-    pub memory_share: Option<f64>,
-    /// Slots of its pipeline: micro-batches and stages, less one.
-    pub slots: Option<u64>,
     /// Part of the step in which that communication runs under kernels which hides best.
     pub hidden_share: Option<f64>,
     /// Classes of the step; `None` where it was not simulated, or its software has no name.
@@ -174,7 +170,6 @@ struct SimulatedRow {
     mfu_causal: f64,
     peak: f64,
     memory_gib: Option<f64>,
-    memory_share: Option<f64>,
     hidden_share: Option<f64>,
     breakdown: BTreeMap<String, f64>,
     kernels: BTreeMap<&'static str, f64>,
@@ -198,7 +193,6 @@ impl RowOutcome {
         self.open = open_facts(&inputs, &case.stack).into_iter().filter(|fact| !said(fact)).collect();
         let workload = &inputs.workload.value;
         self.layout = Some(LayoutKind::of(workload));
-        self.slots = Some(slots(&inputs));
         self.estimate(case, &inputs)?;
         let played = match play(inputs, case.pace) {
             Ok(played) => played,
@@ -227,7 +221,6 @@ impl RowOutcome {
         self.predicted_s = Some(predicted);
         let longest = case.longest.map(|tokens| self.fullest(case, sets, tokens)).transpose()?;
         self.memory_gib = longest.or(played.memory_gib).map(|held| self.printed_memory(case, held));
-        self.memory_share = played.memory_share;
         self.hidden_share = played.hidden_share;
         self.breakdown = played.breakdown;
         self.kernels = played.kernels;
@@ -327,7 +320,6 @@ fn play(inputs: Inputs, pace: Pace) -> Result<SimulatedRow, SimulationError> {
         peak,
         memory_gib: memory.map(|tier| tier.peak_bytes as f64 / (1u64 << 30) as f64),
         hidden_share: most_hidden(&report).map(|(_, hidden)| hidden / report.run_time_s),
-        memory_share: memory.map(|tier| tier.peak_bytes as f64 / tier.capacity_bytes.max(1) as f64),
         breakdown,
         parts: parts(seconds, &by_class, &report.mean.stalls_s, report.mean.busy_s),
         kernels: by_class.into_iter().map(|(class, seconds)| (class.name(), seconds)).collect(),
@@ -382,13 +374,6 @@ fn passes(inputs: Inputs) -> Result<f64, String> {
             .then(|| run.record.span(RankId(0), OpId(i as u32)).1.s())
     });
     Ok(ends.fold(0.0, f64::max))
-}
-
-/// Slots of a pipeline: micro-batches and stages, less one.
-pub fn slots(inputs: &Inputs) -> u64 {
-    let workload = &inputs.workload.value;
-    let micro_batches = workload.micro_batches(u64::from(inputs.machine.devices()));
-    micro_batches + workload.parallelism.pipeline.size - 1
 }
 
 /// A step that would take so many times what was measured is not described as it ran.

@@ -9,7 +9,6 @@ mod profile_waterfall;
 mod score_anchor;
 mod score_card;
 mod score_choice;
-mod score_full_memory;
 mod score_outcome;
 mod score_pairs;
 mod score_ranges_accuracy;

@@ -298,24 +298,31 @@ impl RunPlan {
                 })
                 .into();
         }
-        let more = self.larger_machine(progress).map_or_else(String::new, |on| format!("{on} would do, "));
-        let offload = "or let state live elsewhere: stepsim search --offload";
-        StudyError::NothingFits(error.hint(format!("more devices: {more}{offload}")))
+        StudyError::NothingFits(error.hint(self.would_fit(progress)))
     }
 
-    /// The smallest machine, by doubling the devices, on which a layout fits.
-    fn larger_machine(&self, progress: &mut dyn FnMut(u64) -> ControlFlow<()>) -> Option<String> {
-        let digits = self.on.find(|c: char| !c.is_ascii_digit())?;
-        let (count, name) = self.on.split_at(digits);
-        let count: u64 = count.parse().ok()?;
-        let options = SearchOptions { top: 1, most_simulated: 4, hear: None, ..self.search_options() };
-        let sizes = (1..=6).map(|doubled| format!("{}{name}", count << doubled));
-        sizes.into_iter().find(|on| {
+    /// What would let a layout fit, each tried: more devices, or adapters instead of all weights.
+    fn would_fit(&self, progress: &mut dyn FnMut(u64) -> ControlFlow<()>) -> String {
+        let options = SearchOptions { top: 1, most_simulated: 1, hear: None, ..self.search_options() };
+        let mut fits = |on: &str, options: &SearchOptions| {
             let mut workload = self.workload.clone();
-            workload["topology"] = on.as_str().into();
-            search(&workload.to_string(), Some(on.as_str()), &options, progress)
-                .is_ok_and(|found| found.best.is_some())
-        })
+            workload["topology"] = on.into();
+            search(&workload.to_string(), Some(on), options, progress).is_ok_and(|found| found.best.is_some())
+        };
+        let name = self.on.trim_start_matches(|c: char| c.is_ascii_digit());
+        let count: u64 = self.on[..self.on.len() - name.len()].parse().unwrap_or(0);
+        let mut sizes = (1..=6).filter(|_| count > 0).map(|doubled| format!("{}{name}", count << doubled));
+        let machine = sizes.find(|on| fits(on, &options));
+        let fix = [options.fix.clone(), vec![ADAPTERS.to_owned()]].concat();
+        let adapters =
+            self.workload["training"].is_null() && fits(&self.on, &SearchOptions { fix, ..options.clone() });
+        let adapters = adapters.then(|| format!("adapters beside frozen weights (--set {ADAPTERS})"));
+        let would: Vec<String> = [machine, adapters].into_iter().flatten().collect();
+        let would = match would.as_slice() {
+            [] => "64 times the devices would not do".to_owned(),
+            _ => format!("would do: {}", would.join(", or ")),
+        };
+        format!("{would}; not tried: state in another memory (stepsim search --offload)")
     }
 
     /// The search options that hold the layout.
@@ -438,6 +445,9 @@ impl RunPlan {
 
 /// Words that a screen names at most.
 const MOST_DOUBTS: usize = 4;
+
+/// The adapters that are tried where not all weights can be trained.
+const ADAPTERS: &str = "training.adapters.rank=16";
 
 /// The classes as they are printed.
 const CLASSES: [(&str, ValueClass); 4] = [

@@ -7,7 +7,6 @@ use serde::{Deserialize, Serialize};
 use super::class_coverage::ClassCoverage;
 use super::measured_step::MeasuredStep;
 use super::widths::Widths;
-use crate::score::full_memory::FullMemory;
 use stepsim_spec::catalog;
 
 /// The measured steps of a score.
@@ -16,9 +15,6 @@ use stepsim_spec::catalog;
 pub struct MeasuredSteps {
     /// When they were simulated.
     pub date: String,
-    /// The price of a full device.
-    #[serde(default)]
-    pub full: FullMemory,
     /// How much wider ranges are, by how near the nearest measured step is, than the steps around say.
     pub widths: Widths,
     /// How many of them lie in their range, class by class.
@@ -42,9 +38,8 @@ impl MeasuredSteps {
         let widths = self.widths.0.iter().map(|(class, width)| format!("{}: {}", json(class), json(width)));
         let lines = |lines: Vec<String>| lines.join(",\n");
         format!(
-            "{{\n\"date\": {},\n\"full\": {},\n\"widths\": {{\n{}\n}},\n\"coverage\": [\n{}\n],\n\"steps\": [\n{}\n]\n}}\n",
+            "{{\n\"date\": {},\n\"widths\": {{\n{}\n}},\n\"coverage\": [\n{}\n],\n\"steps\": [\n{}\n]\n}}\n",
             json(&self.date),
-            json(self.full),
             lines(widths.collect()),
             lines(self.coverage.iter().map(json).collect()),
             lines(self.steps.iter().map(json).collect()),

@@ -41,5 +41,5 @@ pub use rates::StepRates;
 pub use shares::{StepShares, most_hidden};
 pub use spread::DeviationSpread;
 pub use traits::{LayoutFamily, ModelSort, StepTraits, TrainedWeights};
-pub use unlike::{FULL, LayoutKind, cost_of, three_unlike};
+pub use unlike::{LayoutKind, three_unlike};
 pub use widths::{ClassWidth, Widths};

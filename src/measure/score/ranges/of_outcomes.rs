@@ -6,7 +6,6 @@ use std::sync::LazyLock;
 use super::measured_step::MeasuredStep;
 use super::measured_steps::MeasuredSteps;
 use super::widths::Widths;
-use crate::score::full_memory::FullMemory;
 use crate::score::outcome::RowOutcome;
 use stepsim_spec::catalog;
 
@@ -14,14 +13,8 @@ impl MeasuredSteps {
     /// The measured steps among outcomes: those that fit where they ran or were relieved to, and are not held apart.
     pub fn of(outcomes: &[RowOutcome], date: &str) -> MeasuredSteps {
         let steps: Vec<MeasuredStep> = outcomes.iter().filter_map(MeasuredStep::of).collect();
-        let all: Vec<&RowOutcome> = outcomes.iter().collect();
-        let measured = MeasuredSteps {
-            date: date.to_string(),
-            full: FullMemory::of_outcomes(&all, None).unwrap_or_default(),
-            widths: Widths::of(&steps),
-            coverage: Vec::new(),
-            steps,
-        };
+        let measured =
+            MeasuredSteps { date: date.to_string(), widths: Widths::of(&steps), coverage: Vec::new(), steps };
         MeasuredSteps { coverage: measured.coverage(), ..measured }
     }
 }

@@ -1,6 +1,5 @@
 //! Layouts to measure: the best, and two that differ from it in kind.
 
-use super::measured_steps::MeasuredSteps;
 use stepsim_spec::workload::{Granularity, WorkloadSpec};
 
 /// How many layouts are worth ten measured steps each.
@@ -28,14 +27,6 @@ impl LayoutKind {
             recompute: workload.recompute.granularity,
         }
     }
-}
-
-/// A device fuller than this may have to give memory back and ask again.
-pub const FULL: f64 = 0.8;
-
-/// The cost of a layout of so many slots, from its seconds and the part of device memory that it fills.
-pub fn cost_of(seconds: f64, memory: Option<f64>, slots: u64) -> f64 {
-    seconds + MeasuredSteps::shipped().full.seconds(memory.unwrap_or_default(), slots)
 }
 
 /// The places of three candidates, given their kinds, best first: the first, then the best of each kind that is not
