@@ -302,12 +302,11 @@ impl<'a> CandidateQueue<'a> {
         self.candidates.extend(self.walked.remove(&point));
         self.candidates.last_mut().expect("one that was walked")
     }
-    /// Takes the layouts that hold least, one of each kind, to the end of those in front, where none has been walked;
-    /// how many.
+    /// Takes the layouts over the limit that hold least, one of each kind, to the end of those in front; how many.
     pub fn bring_leanest(&mut self) -> usize {
         let mut leanest: BTreeMap<String, (f64, usize)> = BTreeMap::new();
         for (point, bounded) in self.bounded.iter().enumerate() {
-            let Some(bounded) = bounded else { continue };
+            let Some(bounded) = bounded.as_ref().filter(|bounded| bounded.doubtful) else { continue };
             let least = leanest.entry(held(&bounded.settings)).or_insert((f64::INFINITY, point));
             if bounded.form.memory_bytes < least.0 {
                 *least = (bounded.form.memory_bytes, point);

@@ -32,6 +32,9 @@ pub(super) struct SearchSimulations {
     pub margin_reached: f64,
 }
 
+/// The layouts that hold least are simulated so many at a time.
+const LEANEST: usize = 2;
+
 /// How a layout is simulated.
 pub(super) type Simulate<'a> = &'a (dyn Fn(&LayoutCandidate) -> PointOutcome + Sync);
 
@@ -146,21 +149,26 @@ impl SearchRun<'_> {
         (most - if is_kept { most / 3 } else { 0 }).saturating_sub(self.found)
     }
 
-    /// Simulates the layouts that hold least until one fits, where none does in closed form; the others of them wait at
-    /// the front.
+    /// Simulates the layouts that hold least until one fits, where none does in closed form; those of them that may be
+    /// better wait at the front.
     fn play_leanest(&mut self, line: &mut CandidateQueue<'_>, threads: usize, simulate: Simulate<'_>) {
         let leanest = self.next..self.next + line.bring_leanest();
         self.next = leanest.end;
         let mut leanest = leanest.collect::<Vec<usize>>().into_iter();
         while self.found == 0 && !leanest.as_slice().is_empty() {
-            let batch: Vec<usize> = leanest.by_ref().take(threads).collect();
+            let batch: Vec<usize> = leanest.by_ref().take(LEANEST).collect();
             self.passes += batch.iter().map(|i| line.candidates[*i].played).sum::<u64>();
             self.play(&batch, line, threads, simulate);
         }
-        self.front.extend(leanest);
+        for i in leanest {
+            line.candidates[i].tighten(line.base, self.options);
+            let is_hopeless = line.candidates[i].hopeless(&self.known).is_some();
+            let waits = if is_hopeless { &mut self.left } else { &mut self.front };
+            waits.push(i);
+        }
     }
 
-    /// True if one that holds as little in closed form, of the same kind, ran out of memory.
+    /// True if one of its kind that holds no more in closed form ran out of memory.
     fn is_too_full(&self, candidate: &LayoutCandidate) -> bool {
         self.ran_out.get(&candidate.held()).is_some_and(|ran_out| candidate.form.memory_bytes >= *ran_out)
     }

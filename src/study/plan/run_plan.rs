@@ -319,10 +319,11 @@ impl RunPlan {
         let adapters = adapters.then(|| format!("adapters beside frozen weights (--set {ADAPTERS})"));
         let would: Vec<String> = [machine, adapters].into_iter().flatten().collect();
         let would = match would.as_slice() {
-            [] => "64 times the devices would not do".to_owned(),
-            _ => format!("would do: {}", would.join(", or ")),
+            [] if count == 0 => String::new(),
+            [] => "64 times the devices would not do; ".to_owned(),
+            _ => format!("would do: {}; ", would.join(", or ")),
         };
-        format!("{would}; not tried: state in another memory (stepsim search --offload)")
+        format!("{would}not tried: state in another memory (stepsim search --offload)")
     }
 
     /// The search options that hold the layout.
