@@ -1,6 +1,6 @@
 //! Sweeps and searches: every point is a row, killed sweeps go on, and the search finds what a full simulation finds.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -392,6 +392,30 @@ fn rows_are_the_same_wherever_they_are_kept() {
             }
         }
     }
+}
+
+/// What Megatron shards beside a pipeline is the optimizer state alone: a search proposes no more.
+#[test]
+fn a_search_shards_as_the_software_can() {
+    let kinds = |more: &str| {
+        let line = format!(
+            "search tests/data/study.json -t h100-superpod-8 --fix batch.global=64 --fix parallelism.tensor=1 \
+             --fix recompute.granularity=none --fix batch.micro_batch=1 --top 1000 --margin 1 --report - {more}"
+        );
+        let report = stepsim(&line).json();
+        let of = |ranked: &Value| {
+            let settings = &ranked["settings"];
+            let piped = settings["parallelism.pipeline.size"].as_u64().expect("stages") > 1;
+            (piped, settings["parallelism.sharding"]["kind"].as_str().expect("a kind").to_owned())
+        };
+        report["ranking"].as_array().expect("a ranking").iter().map(of).collect::<BTreeSet<(bool, String)>>()
+    };
+    let has = |of: &BTreeSet<(bool, String)>, piped: bool, kind: &str| of.contains(&(piped, kind.to_owned()));
+    let any = kinds("");
+    assert!(has(&any, true, "zero2") && has(&any, false, "zero2"), "{any:?}");
+    let megatron = kinds("--fix stack=megatron-bridge-2026-08");
+    assert!(!has(&megatron, true, "zero2") && has(&megatron, false, "zero2"), "{megatron:?}");
+    assert!(has(&megatron, true, "zero1"), "{megatron:?}");
 }
 
 /// Fewest devices for a deadline, cheapest and thriftiest tokens; the differences of those behind the best sum to

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 
 use stepsim_fabric::topology::Machine;
-use stepsim_schedule::sharding;
+use stepsim_schedule::sharding::{self, ShardingFacts, ShardingKind};
 use stepsim_schedule::{self as schedule, ChunkCount};
 use stepsim_spec::ModelSplit;
 use stepsim_spec::model::ModelSpec;
@@ -71,7 +71,7 @@ const MOST_CHUNKS: u64 = 10;
 
 /// The assumptions about a space without further settings, in words.
 pub const ASSUMED: [&str; 7] = [
-    "only splits that the stack's software has (`stack.splits`)",
+    "only splits and shardings that the stack's software has (`stack.splits`, `stack.shardings`)",
     "tensor parallelism stays within a scale-up domain, with sequence parallelism wherever there is any",
     "context parallelism leaves at least 2,048 tokens of a sequence to a rank",
     "schedules 1f1b and interleaved, of 2 to 10 chunks that divide the layers evenly; layers are split as \
@@ -182,7 +182,12 @@ pub fn layouts(
     });
     let expert =
         given.numbers(EXPERT, || divisors(most(ModelSplit::Expert, experts.min(devices)), &[experts]));
-    let shardings: Vec<&str> = sharding::ALL.iter().filter(|f| f.searched).map(|f| f.name).collect();
+    let shardings = |pipelined: bool| -> Vec<&str> {
+        let has = |f: &&&'static ShardingFacts| {
+            f.searched && workload.stack().shards(ShardingKind::of(f), pipelined)
+        };
+        sharding::ALL.iter().filter(has).map(|f| f.name).collect()
+    };
     let micro_batch = given.numbers(MICRO_BATCH, || vec![1, 2, 4, 8]);
     let mut all = Vec::new();
     for (t, c, p) in product(&tensor, &context, &pipeline) {
@@ -194,8 +199,8 @@ pub fn layouts(
         if !given.numbers(DATA, || vec![data]).contains(&data) {
             continue;
         }
-        let sharding = if data * c > 1 { &shardings[..] } else { &["none"] };
-        let shared = given.part(SHARDING, "kind", as_json(&workload.parallelism.sharding), sharding);
+        let sharding = if data * c > 1 { shardings(p > 1) } else { vec!["none"] };
+        let shared = given.part(SHARDING, "kind", as_json(&workload.parallelism.sharding), &sharding);
         let recompute = given.part(
             RECOMPUTE,
             "granularity",

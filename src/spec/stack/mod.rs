@@ -23,6 +23,7 @@ use serde_json::{Map, Value};
 
 use super::problem::Problem;
 use super::workload::Dtype;
+use stepsim_schedule::sharding::ShardingKind;
 
 pub use super::kernel::AttentionGeneration;
 
@@ -92,6 +93,19 @@ pub struct StackSpec {
     /// How it splits a model beside data parallelism: searches of layouts propose no other split; absent: in every way.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub splits: Option<Vec<ModelSplit>>,
+    /// The shardings that it has: searches of layouts propose no other; absent: all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shardings: Option<StackShardings>,
+}
+
+/// The shardings of a software.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct StackShardings {
+    /// Those that it has without a pipeline.
+    pub alone: Vec<ShardingKind>,
+    /// Those that it has beside a pipeline.
+    pub pipelined: Vec<ShardingKind>,
 }
 
 /// A way to split a model over devices.
@@ -186,6 +200,11 @@ impl StackSpec {
     /// True if the software can split a model so.
     pub fn has(&self, split: ModelSplit) -> bool {
         self.splits.as_ref().is_none_or(|splits| splits.contains(&split))
+    }
+    /// True if the software can shard so, beside a pipeline or without.
+    pub fn shards(&self, kind: ShardingKind, pipelined: bool) -> bool {
+        let of = |all: &StackShardings| if pipelined { &all.pipelined } else { &all.alone }.contains(&kind);
+        self.shardings.as_ref().is_none_or(of)
     }
     /// Formats whose batched products of attention leave a device's matrix units where heads are not aligned.
     pub fn unaligned_on(&self, device: &str) -> Vec<Dtype> {
