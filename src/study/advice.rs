@@ -3,8 +3,7 @@
 //! A search takes the least of many simulated times, so it finds those that are too short by mistake: what hides more
 //! communication under kernels than any measured step like it is not first where a layout as good does not, and beside
 //! the first stand two that differ from it in kind: whatever the first bets on, they do not. How full a device is does
-//! not lengthen a step: of 134 measured ones of 20 sources that fill 86 % and more, two take over 1.5
-//! times what is simulated; those of one sweep (nanotron) do, and so do half of its others.
+//! not lengthen a step (docs/developers/accuracy.md).
 
 use schemars::JsonSchema;
 use serde::Serialize;

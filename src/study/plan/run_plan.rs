@@ -320,7 +320,7 @@ impl RunPlan {
         let would: Vec<String> = [machine, adapters].into_iter().flatten().collect();
         let would = match would.as_slice() {
             [] if count == 0 => String::new(),
-            [] => "64 times the devices would not do; ".to_owned(),
+            [] => "none was found on up to 64 times the devices; ".to_owned(),
             _ => format!("would do: {}; ", would.join(", or ")),
         };
         format!("{would}not tried: state in another memory (stepsim search --offload)")
