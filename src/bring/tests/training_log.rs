@@ -99,6 +99,39 @@ fn damaged_logs_are_read_right_or_refused() {
     assert_eq!(Log::read(&whole[..60]).unwrap(), None);
 }
 
+/// Of a run that began again the facts of its last beginning hold.
+#[test]
+fn facts_are_those_of_the_run_that_counts() {
+    let first = megatron((1..=30).map(|i| (i, 3000.0)));
+    let again = first.replace("global batch size:   256", "global batch size:   128")
+        + &megatron((1..=40).map(|i| (i, noisy(1000.0, i))));
+    let log = read(&again);
+    assert_eq!((log.steady.restarts, log.facts.get("batch.global")), (1, Some(256)));
+}
+
+/// A progress bar prints whole seconds since it began, whatever a step takes.
+#[test]
+fn whole_seconds_of_a_bar_are_no_steps_of_a_second() {
+    for step_s in [0.042, 0.42, 1.32, 1.6, 2.4, 3.5, 12.3] {
+        let clock = |at: f64| format!("{:02}:{:02}", at as u64 / 60, at as u64 % 60);
+        let line = |i: u32| {
+            let (done, left) = (f64::from(i) * step_s, f64::from(600 - i) * step_s);
+            format!("{:3}%|#| {i}/600 [{}<{}, {:.2}it/s]\r", i / 6, clock(done), clock(left), 1.0 / step_s)
+        };
+        let log = read(&((1..=600).map(line).collect::<String>() + "\n"));
+        let found = log.seconds(&WORK);
+        assert!((found / step_s - 1.0).abs() < 0.06, "{step_s}: {}", log.words(&WORK));
+    }
+}
+
+/// A rate of which nobody says the work is told in its own unit.
+#[test]
+fn rates_without_their_work_are_no_seconds() {
+    let line = |i: u32| format!("step: {i:2}  loss: 3.0  memory: 40GiB  tps: 6,500  tflops: 300  mfu: 30%\n");
+    let words = read(&(1..=20).map(line).collect::<String>()).plain_words();
+    assert!(words.contains("steady 6500.0 tokens/s a device"), "{words}");
+}
+
 /// What Megatron prints of its arguments starts it again.
 #[test]
 fn arguments_that_a_log_prints_are_a_line() {
@@ -122,6 +155,8 @@ fn speeds_are_read_in_their_units() {
         ("262.144ktok/s", 4.0),
         ("400 TFLOP/s", 1.0),
         ("0.5 it/s", 2.0),
+        ("1e3 ms", 1.0),
+        ("262.144ktok/s/all", 4.0),
         ("64samples/s", 4.0),
     ] {
         let speed: RunSpeed = text.parse().unwrap();

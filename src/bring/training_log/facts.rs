@@ -17,26 +17,37 @@ pub struct LogFacts {
 const WHOLE: f64 = 0.01;
 
 impl LogFacts {
-    /// Reads the lines of a log. A number that is printed twice and differs is none.
-    pub(super) fn read(patterns: &[(FigurePattern, String)], lines: &[String]) -> LogFacts {
-        let mut fields: BTreeMap<String, Vec<u64>> = BTreeMap::new();
-        for line in lines {
-            for (pattern, field) in patterns {
-                let whole = |value: &f64| (value - value.round()).abs() < WHOLE;
-                if let Some(value) = pattern.find(line).filter(whole) {
-                    fields.entry(field.clone()).or_default().push(value.round() as u64);
-                }
-            }
+    /// Reads the lines of a log. Those from `begins` on are the run that counts; the lines before say what it does not
+    /// print. A number that is printed twice and differs is none.
+    pub(super) fn read(patterns: &[(FigurePattern, String)], lines: &[String], begins: usize) -> LogFacts {
+        let (before, own) = lines.split_at(begins);
+        let mut fields = numbers(patterns, own);
+        for (field, value) in numbers(patterns, before) {
+            fields.entry(field).or_insert(value);
         }
-        let one = |values: Vec<u64>| values.iter().all(|v| *v == values[0]).then_some(values[0]);
-        let fields = fields.into_iter().filter_map(|(field, values)| Some((field, one(values)?))).collect();
-        LogFacts { fields, line: arguments(lines) }
+        let fields = fields.into_iter().filter_map(|(field, value)| Some((field, value?))).collect();
+        LogFacts { fields, line: arguments(own).or_else(|| arguments(before)) }
     }
 
     /// One of them.
     pub fn get(&self, field: &str) -> Option<u64> {
         self.fields.get(field).copied()
     }
+}
+
+/// The numbers that lines print, by field; `None` where they differ.
+fn numbers(patterns: &[(FigurePattern, String)], lines: &[String]) -> BTreeMap<String, Option<u64>> {
+    let mut fields: BTreeMap<String, Option<u64>> = BTreeMap::new();
+    for line in lines {
+        for (pattern, field) in patterns {
+            let whole = |value: &f64| (value - value.round()).abs() < WHOLE;
+            if let Some(value) = pattern.find(line).filter(whole).map(|value| value.round() as u64) {
+                let known = fields.entry(field.clone()).or_insert(Some(value));
+                *known = known.filter(|known| *known == value);
+            }
+        }
+    }
+    fields
 }
 
 /// The block of arguments that Megatron prints, as a line of a shell. Names that are off or empty are left out.

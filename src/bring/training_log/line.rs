@@ -5,6 +5,8 @@ use serde::Deserialize;
 /// A figure of a line.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LogPoint {
+    /// The line.
+    pub line: usize,
     /// The number of the step, where the line says it.
     pub step: Option<u64>,
     /// The figure.
@@ -130,5 +132,8 @@ fn plain(line: &str) -> String {
 /// The figures of a pattern, each with the number of its step.
 pub(super) fn figures(lines: &[String], pattern: &FigurePattern, steps: &[FigurePattern]) -> Vec<LogPoint> {
     let step = |line: &String| steps.iter().find_map(|step| step.find(line)).map(|n| n as u64);
-    lines.iter().filter_map(|line| Some(LogPoint { value: pattern.find(line)?, step: step(line) })).collect()
+    let point = |(at, line): (usize, &String)| {
+        Some(LogPoint { line: at, value: pattern.find(line)?, step: step(line) })
+    };
+    lines.iter().enumerate().filter_map(point).collect()
 }

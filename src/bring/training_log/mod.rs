@@ -5,8 +5,9 @@
 //! 2. [`Steady`] tells the steady step from warm-up, checkpoints, stalls, drift and sick periods.
 //! 3. [`RunSpeed::seconds`] turns the figure into seconds of a step, by the work of the run ([`StepWork`]).
 //!
-//! Hazards: a last line without its end may be cut inside a number, and is left out. A log with the lines of two runs
-//! that contradict one another is refused.
+//! Hazards: a last line without its end may be cut inside a number, and is left out. Of a run that began again the last
+//! beginning counts, with the facts printed since. A log with lines of two softwares that contradict one another is
+//! refused.
 
 mod facts;
 mod line;
@@ -20,6 +21,7 @@ pub use speed::{RunSpeed, SpeedUnit, StepWork};
 pub use steady::{Steady, SteadyPeriod};
 
 use line::{FigurePattern, LogPoint, figures, plain_lines};
+use steady::last_run;
 use stepsim_spec::{SpecError, catalog};
 
 /// The table of logs.
@@ -35,6 +37,8 @@ pub struct Log {
     pub software: String,
     /// Lines with a figure of a step.
     pub lines: usize,
+    /// The line behind the last of a run before the one that counts.
+    begins: usize,
     /// The unit of that figure.
     unit: SpeedUnit,
     /// The steps over time; their median is of that unit.
@@ -83,16 +87,20 @@ impl Log {
         for other in all.iter().skip(1) {
             contradict(&all[0], other)?;
         }
-        let facts = LogFacts::read(&table.facts, &lines);
-        Ok(all.into_iter().next().map(|best| Log { facts, ..best }))
+        Ok(all.into_iter().next().map(|best| {
+            let facts = LogFacts::read(&table.facts, &lines, best.begins);
+            Log { facts, ..best }
+        }))
     }
 
     /// Times of steps that something else than a log says, in seconds; `None` where there are none.
     pub fn of_times(software: &str, seconds: &[f64]) -> Option<Log> {
-        let points: Vec<LogPoint> = seconds.iter().map(|s| LogPoint { step: None, value: *s }).collect();
+        let points: Vec<LogPoint> =
+            seconds.iter().map(|s| LogPoint { line: 0, step: None, value: *s }).collect();
         let steady = Steady::of(&points)?;
         let facts = LogFacts::default();
-        Some(Log { software: software.into(), lines: points.len(), unit: SpeedUnit::Seconds, steady, facts })
+        let software = software.into();
+        Some(Log { software, lines: points.len(), begins: 0, unit: SpeedUnit::Seconds, steady, facts })
     }
 
     /// The steady step, with its unit.
@@ -114,18 +122,20 @@ impl Log {
         }
     }
 
-    /// The log in words, in seconds where its unit says them, else in steps of its own median.
+    /// The log in words, in seconds where its unit says them, else in that unit.
     pub fn plain_words(&self) -> String {
-        self.told(self.speed().plain_seconds().unwrap_or(1.0))
+        match self.speed().plain_seconds() {
+            Some(seconds) => self.told(&self.steady.words(seconds / self.steady.median)),
+            None => self.told(&self.steady.told(&|time| self.unit.of_rate(1.0 / time))),
+        }
     }
 
     /// The log in words: the steady step, and what else happened.
     pub fn words(&self, work: &StepWork) -> String {
-        self.told(self.seconds(work))
+        self.told(&self.steady.words(self.seconds(work) / self.steady.median))
     }
 
-    fn told(&self, step: f64) -> String {
-        let steady = self.steady.words(step / self.steady.median);
+    fn told(&self, steady: &str) -> String {
         format!("{}, {} lines: {steady}", self.software, self.lines)
     }
 }
@@ -143,7 +153,9 @@ fn log(format: &LogFormat, lines: &[String]) -> Option<Log> {
     // The best unit that most lines have: a summary at the end does not hide a figure of every line.
     let (unit, points) = all.into_iter().find(|(_, values)| 2 * values.len() >= most)?;
     let (software, lines, facts) = (format.name.clone(), points.len(), LogFacts::default());
-    Some(Log { software, lines, unit, steady: Steady::of(&unit.steps(points))?, facts })
+    let before = points.len() - last_run(&points).0.len();
+    let begins = before.checked_sub(1).map_or(0, |last| points[last].line + 1);
+    Some(Log { software, lines, begins, unit, steady: Steady::of(&unit.steps(points))?, facts })
 }
 
 /// Refuses a log in which as many lines of another software tell another step.

@@ -83,14 +83,58 @@ impl SpeedUnit {
         if self != SpeedUnit::Elapsed {
             return points.into_iter().map(|p| LogPoint { value: time(p.value), ..p }).collect();
         }
-        let between = |pair: &[LogPoint]| {
-            let steps = pair[1].step?.checked_sub(pair[0].step?).filter(|n| *n > 0)?;
-            let value = (pair[1].value - pair[0].value) / steps as f64;
-            (value > 0.0).then_some(LogPoint { step: pair[1].step, value })
+        between(&points)
+    }
+
+    /// A rate in words.
+    pub(super) fn of_rate(self, value: f64) -> String {
+        let unit = match self {
+            SpeedUnit::Seconds | SpeedUnit::Elapsed => "s",
+            SpeedUnit::Milliseconds => "ms",
+            SpeedUnit::Steps => "steps/s",
+            SpeedUnit::Sequences => "sequences/s",
+            SpeedUnit::Tokens => "tokens/s a device",
+            SpeedUnit::TokensOfAll | SpeedUnit::TokensOfAny => "tokens/s",
+            SpeedUnit::Tflops => "TFLOP/s a device",
+            SpeedUnit::Percent => "% of the peak",
         };
-        points.windows(2).filter_map(between).collect()
+        format!("{value:.1} {unit}")
     }
 }
+
+/// Steps between times since the run began. Where these are whole seconds, lines are taken together until the rounding
+/// of their two ends is a small part of what lies between them.
+fn between(points: &[LogPoint]) -> Vec<LogPoint> {
+    let is_whole = points.iter().all(|point| point.value.fract() == 0.0);
+    let least = if is_whole { WHOLE_SECONDS } else { f64::MIN_POSITIVE };
+    let step = |from: &LogPoint, to: &LogPoint| {
+        let steps = to.step?.checked_sub(from.step?).filter(|n| *n > 0)?;
+        let value = (to.value - from.value) / steps as f64;
+        (value > 0.0).then_some(LogPoint { value, ..*to })
+    };
+    let mut found = Vec::new();
+    let Some(mut from) = points.first() else { return found };
+    let mut last = None;
+    for to in points {
+        if to.step < from.step || to.value < from.value {
+            found.extend(last.take());
+            from = to;
+        }
+        last = step(from, to);
+        if last.is_some() && to.value - from.value >= least {
+            found.extend(last.take());
+            from = to;
+        }
+    }
+    // The rest counts where a run has no more.
+    if found.is_empty() {
+        found.extend(last);
+    }
+    found
+}
+
+/// Whole seconds that are taken together at least: their ends are rounded by one in forty.
+const WHOLE_SECONDS: f64 = 40.0;
 
 impl RunSpeed {
     /// Seconds of a step of so much work.
@@ -120,7 +164,7 @@ impl RunSpeed {
 }
 
 /// The units of speeds as one types them, with their factor.
-const WORDS: [(SpeedUnit, &str, f64); 14] = [
+const WORDS: [(SpeedUnit, &str, f64); 16] = [
     (SpeedUnit::Seconds, "s sec s/it s/step s/iter", 1.0),
     (SpeedUnit::Milliseconds, "ms ms/it ms/step", 1.0),
     (SpeedUnit::Seconds, "min", 60.0),
@@ -129,6 +173,8 @@ const WORDS: [(SpeedUnit, &str, f64); 14] = [
     (SpeedUnit::Tokens, "tok/s/gpu tokens/s/gpu tok/s/device tokens/s/device tgs", 1.0),
     (SpeedUnit::Tokens, "ktok/s/gpu ktokens/s/gpu", 1e3),
     (SpeedUnit::TokensOfAll, "tok/s/all tokens/s/all", 1.0),
+    (SpeedUnit::TokensOfAll, "ktok/s/all ktokens/s/all", 1e3),
+    (SpeedUnit::TokensOfAll, "mtok/s/all mtokens/s/all", 1e6),
     (SpeedUnit::TokensOfAny, "tok/s tokens/s tok/sec tokens/sec tps", 1.0),
     (SpeedUnit::TokensOfAny, "ktok/s ktokens/s", 1e3),
     (SpeedUnit::TokensOfAny, "mtok/s mtokens/s", 1e6),
@@ -143,8 +189,9 @@ impl std::str::FromStr for RunSpeed {
     /// Reads a number with its unit: `13.1s`, `640 ms`, `31%`, `2100tok/s/gpu`.
     fn from_str(text: &str) -> Result<RunSpeed, String> {
         let lower = text.trim().to_ascii_lowercase().replace(' ', "");
-        let digits = lower.len()
-            - lower.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.' || c == ',').len();
+        let reads =
+            |end: &usize| lower.get(..*end).is_some_and(|n| n.replace(',', "").parse::<f64>().is_ok());
+        let digits = (1..=lower.len()).rev().find(reads).unwrap_or(0);
         let (number, unit) = lower.split_at(digits);
         let number = number.replace(',', "").parse::<f64>().ok().filter(|n| *n > 0.0 && n.is_finite());
         let found = WORDS.iter().find(|(_, words, _)| words.split(' ').any(|word| word == unit));

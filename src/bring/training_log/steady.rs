@@ -118,9 +118,13 @@ impl Steady {
 
     /// In words, with times of `scale` seconds.
     pub fn words(&self, scale: f64) -> String {
-        let seconds = |time: f64| format!("{:.3} s", time * scale);
+        self.told(&|time| format!("{:.3} s", time * scale))
+    }
+
+    /// In words, with the words for a time.
+    pub(super) fn told(&self, step: &dyn Fn(f64) -> String) -> String {
         let spread = if self.lines > 1 { format!(" ± {:.1} %", 100.0 * self.spread) } else { String::new() };
-        let mut parts = vec![format!("steady {}{spread} (median of {})", seconds(self.median), self.lines)];
+        let mut parts = vec![format!("steady {}{spread} (median of {})", step(self.median), self.lines)];
         if self.warm_up > 0 {
             parts.push(format!("{} to warm up", self.warm_up));
         }
@@ -134,7 +138,7 @@ impl Steady {
         }
         for p in &self.periods {
             let word = if p.median > self.median { "slow" } else { "fast" };
-            parts.push(format!("{word} from {} to {}: {}", p.from, p.to, seconds(p.median)));
+            parts.push(format!("{word} from {} to {}: {}", p.from, p.to, step(p.median)));
         }
         if let Some(drift) = self.drift {
             parts.push(format!("drifts by {:+.0} %", 100.0 * drift));
@@ -171,7 +175,7 @@ fn around(times: &[f64], at: usize) -> f64 {
 }
 
 /// The points since the number of the step last went back, and how often it did.
-fn last_run(points: &[LogPoint]) -> (&[LogPoint], usize) {
+pub(super) fn last_run(points: &[LogPoint]) -> (&[LogPoint], usize) {
     let back = |pair: &[LogPoint]| matches!((pair[0].step, pair[1].step), (Some(a), Some(b)) if b < a);
     let cuts: Vec<usize> =
         points.windows(2).enumerate().filter(|(_, p)| back(p)).map(|(i, _)| i + 1).collect();
