@@ -506,3 +506,44 @@ fn real_steps_replay_as_measured() {
         );
     }
 }
+
+/// A profiler that runs in cycles writes several files of one rank, and a folder may hold another job's: neither are
+/// ranks beside each other.
+#[test]
+fn files_that_do_not_belong_together_are_refused() {
+    let folder = Folder::new();
+    folder.stepsim("run tiny-4 -q --trace-ranks all --format kineto -o ranks").ok();
+    folder.stepsim("analyze ranks").ok();
+    let again = std::fs::copy(folder.path("ranks/rank1.json.gz"), folder.path("ranks/rank1.second.json.gz"));
+    again.expect("a copy");
+    for line in ["analyze ranks", "learn ranks --workload tiny-4"] {
+        let said = folder.stepsim(line).refused();
+        assert!(said.contains("is of rank 1, as ranks/rank1.json.gz is"), "{said}");
+    }
+    std::fs::remove_file(folder.path("ranks/rank1.second.json.gz")).unwrap();
+    folder.stepsim("run gpt2-8 -q --trace-ranks 7 --format kineto -o ranks").ok();
+    let said = folder.stepsim("analyze ranks").refused();
+    assert!(said.contains("is of a job of 8 ranks, ranks/rank0.json.gz of 4"), "{said}");
+}
+
+/// Kernels without a length are passed over and counted, and devices of one file are told each by itself.
+#[test]
+fn lengths_are_known_and_devices_told_apart() {
+    let kernel = |device: u32, at: u32, name: &str, dur: &str| {
+        format!(
+            r#"{{"ph":"X","cat":"kernel","name":"{name}","ts":{at},{dur}"args":{{"device":{device},"stream":{at}}}}}"#
+        )
+    };
+    let events = [
+        kernel(0, 0, "gemm", r#""dur":100,"#),
+        kernel(0, 100, "ncclKernel_AllReduce", r#""dur":50,"#),
+        kernel(1, 100, "gemm", r#""dur":100,"#),
+        kernel(1, 300, "gemm", r#""dur":NaN,"#),
+        kernel(1, 400, "gemm", r#""dur":null,"#),
+        kernel(1, 500, "gemm", ""),
+    ];
+    let report = of_text(format!(r#"{{"traceEvents":[{}]}}"#, events.join(",")).as_bytes()).unwrap();
+    let rank = &report.ranks[0];
+    assert_eq!(rank.skipped.get("events whose duration is no number"), Some(&3), "{:?}", rank.skipped);
+    assert_eq!((rank.devices_ns["0"].comm_exposed, rank.devices_ns["1"].compute), (50_000, 100_000));
+}

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use super::analyze::files;
 use super::inputs;
 use super::normal::read_log;
 use super::outputs::WRITTEN;
@@ -108,8 +109,10 @@ fn two_steps(args: &Args, before: &Log, more: &[String]) -> Result<(), Failure> 
     told(args, &JudgedRun::TwoSteps(report), &markdown, passes)
 }
 
-/// The steps of a log or of a profile; `None` where a file is neither.
+/// The steps of a log or of a profile, of a folder of profiles its first; `None` where a file is neither.
 fn measured(path: &Path) -> Result<Option<Log>, Failure> {
+    let files = files(&[path.to_owned()])?;
+    let path = files.first().map_or(path, PathBuf::as_path);
     let name = path.to_string_lossy();
     if name.ends_with(".json") || name.ends_with(".json.gz") {
         let profiles = stepsim_measure::profile::read(path, &ClassTables::shipped()).unwrap_or_default();

@@ -10,7 +10,7 @@ use super::write::{write_page, write_report};
 use super::{Failure, inputs, say, width};
 use stepsim_measure::page;
 use stepsim_measure::profile::waterfall::{AtPeak, waterfall};
-use stepsim_measure::profile::{ClassTables, ProfileReport, RankEvents, Window, read, report};
+use stepsim_measure::profile::{ClassTables, ProfileReport, RankEvents, Window, of_one_job, read, report};
 use stepsim_measure::why::why;
 use stepsim_price::model::flops::StepFlops;
 use stepsim_simulate::Inputs;
@@ -80,6 +80,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         let all: Vec<String> = unread.iter().map(SpecError::to_string).collect();
         return Err(Failure::input(all.join("\n")));
     }
+    of_one_job(&profiles)?;
     let window = if args.linked { Window::Linked } else { Window::All };
     let mut report: ProfileReport = report(&mut profiles, window);
     report.unread = unread.iter().map(|e| format!("{}: {}", e.file, e.problem)).collect();
@@ -114,7 +115,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 }
 
 /// The named files, and the files of the named folders, by name.
-fn files(paths: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
+pub(super) fn files(paths: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
     let mut files = Vec::new();
     for path in paths {
         if !path.is_dir() {

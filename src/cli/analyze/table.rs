@@ -34,6 +34,7 @@ pub(super) fn table(report: &ProfileReport, width: u16) -> String {
         let _ = writeln!(out, "\nRank {} in detail (all are in --report)", shown.rank);
     }
     breakdown(&mut out, shown);
+    devices(&mut out, shown, width);
     waterfall(&mut out, shown);
     communication(&mut out, shown, width);
     kernels(&mut out, shown, width);
@@ -105,6 +106,27 @@ fn breakdown(out: &mut String, r: &RankProfile) {
     for (name, s) in rows.iter().filter(|row| row.1 >= 0.00005 * window) {
         let _ = writeln!(out, "  {name:<42} {:>5.1} %  {}", 100.0 * s / window, seconds(*s));
     }
+}
+
+/// Each device of a file that holds several.
+fn devices(out: &mut String, r: &RankProfile, width: u16) {
+    if r.devices_ns.is_empty() {
+        return;
+    }
+    let _ = writeln!(
+        out,
+        "\nThe file holds {} devices, which the times above take together; each:",
+        r.devices_ns.len()
+    );
+    let head = ["device", "window", "compute", "communication", "under kernels", "exposed", "idle"];
+    let mut table = new_table(width, head.map(String::from).to_vec());
+    for (device, times) in &r.devices_ns {
+        let parts =
+            [times.window, times.compute, times.comm, times.comm_hidden, times.comm_exposed, times.idle];
+        let parts = parts.map(|ns| seconds(ns as f64 * 1e-9));
+        table.add_row([device.clone()].into_iter().chain(parts));
+    }
+    let _ = writeln!(out, "{table}");
 }
 
 /// The bars below the peak, where a model is given.

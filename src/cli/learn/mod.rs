@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use super::analyze::classes;
+use super::analyze::{classes, files};
 use super::inputs;
 use super::kernels::measured_rows;
 use super::outputs::WRITTEN;
@@ -16,7 +16,7 @@ use super::{Failure, say};
 use stepsim_bring::imports::{FileKind, recognise};
 use stepsim_bring::nccl_tests::{self, MissingHeadings};
 use stepsim_bring::training_log::{Log, StepWork};
-use stepsim_measure::profile::{ProfileReport, Window, read, report};
+use stepsim_measure::profile::{ProfileReport, Window, of_one_job, read, report};
 use stepsim_measure::score::learned::{NotLearned, ProfileLessons, learn, learn_part};
 use stepsim_measure::score::learned_rows::learn_rows;
 use stepsim_simulate::Inputs;
@@ -25,7 +25,7 @@ use times::to_times;
 
 /// Take the prices of kernels, host and collectives from profiles of a real step, from its time, or from times of
 /// kernels alone.
-#[derive(Debug, clap::Args)]
+#[derive(Clone, Debug, clap::Args)]
 #[command(after_help = "\
 Kernels of the profile and of the plan are matched by their work: products, attention, optimizer, and memory-bound
 kernels; a factor on each makes the plan take the profile's time. Collectives take their time with all ranks there, the
@@ -49,7 +49,8 @@ Examples:
   stepsim run mine.json -t 512xh100 --prices prices.json --set parallelism.data=512 --set batch.global=4096
   stepsim search mine.json -t 512xh100 --set prices=prices.json")]
 pub struct Args {
-    /// Profiles of one or several ranks, as torch.profiler exports them; or times of kernels, one a line (`.jsonl`); or
+    /// Profiles of one or several ranks, as torch.profiler exports them, or their folder; or times of kernels, one a
+    /// line (`.jsonl`); or
     /// logs of a training run, and outputs of nccl-tests
     #[arg(required_unless_present = "measured", value_name = "FILE")]
     traces: Vec<PathBuf>,
@@ -105,6 +106,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             args.output.as_deref(),
         );
     }
+    let args = &Args { traces: files(&args.traces)?, ..args.clone() };
     if let Some(logs) = Logs::read(&args.traces)? {
         return logs.learn(args, &load);
     }
@@ -240,6 +242,7 @@ fn profiles(args: &Args, traces: &[PathBuf]) -> Result<ProfileReport, Failure> {
     for path in traces {
         profiles.extend(read(path, &classes)?);
     }
+    of_one_job(&profiles)?;
     let window = if args.linked { Window::Linked } else { Window::All };
     Ok(report(&mut profiles, window))
 }

@@ -17,6 +17,7 @@ pub mod classes;
 pub mod clock;
 pub mod event;
 pub mod idle;
+mod job;
 pub mod model;
 mod own;
 pub mod programs;
@@ -27,6 +28,7 @@ pub mod skew;
 pub mod waterfall;
 
 pub use classes::ClassTables;
+pub use job::of_one_job;
 pub use model::RankEvents;
 pub use reader::{read, read_from};
 pub use report::{ProfileReport, Window, report};

@@ -236,10 +236,7 @@ impl<'c> EventReader<'c> {
             return Ok(());
         }
         let start = event.raw("ts").and_then(ns).ok_or("events without a time stamp")?;
-        let length = match event.raw("dur") {
-            None => 0,
-            Some(text) => ns(text).ok_or("events whose duration is no number")?,
-        };
+        let length = event.raw("dur").and_then(ns).ok_or("events whose duration is no number")?;
         let end =
             start.checked_add(length).filter(|end| *end >= start).ok_or("events of negative duration")?;
         match what {
