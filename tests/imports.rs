@@ -467,3 +467,43 @@ fn a_broken_architecture_is_named_with_its_place() {
     let place = format!("{TABLE}: architectures.apertus.heeds[0]");
     assert!(!done.status.success() && error.contains(&place), "{error}");
 }
+
+/// Where a number of a file counts, a word in its place is refused, named, or stays for the workload's own check: no
+/// default takes its place.
+#[test]
+fn no_number_that_cannot_be_read_becomes_a_default() {
+    let (mut counting, mut lost) = (0, Vec::new());
+    for (name, format, text, beside) in samples() {
+        let imported = |text: &str| import(&format, text, &name, &beside).ok();
+        let Some(as_it_is) = imported(&text) else { continue };
+        for (at, digits) in numbers(&text) {
+            let with = |word: &str| imported(&format!("{}{word}{}", &text[..at], &text[at + digits..]));
+            let twice = text[at..at + digits].parse::<u64>().unwrap_or(0).saturating_mul(2).to_string();
+            let counts = with(&twice).is_some_and(|other| other.workload != as_it_is.workload);
+            let line = text[..at + digits].lines().last().unwrap_or_default();
+            // A job's own words for nodes may be ranges.
+            let counts = counts && !line.starts_with("#SBATCH");
+            let Some(unread) = with("qqq").filter(|_| counts) else { continue };
+            counting += 1;
+            let doubts = |made: &Import| made.of(Status::Matters).count() + made.of(Status::Unknown).count();
+            if !unread.workload.to_string().contains("qqq") && doubts(&unread) == doubts(&as_it_is) {
+                lost.push(format!("{name}: {line}"));
+            }
+        }
+    }
+    assert!(counting > 20, "{counting} numbers are read although they are none");
+    assert!(lost.is_empty(), "{lost:#?}");
+}
+
+/// The places of whole numbers that stand by themselves, and how long each is.
+fn numbers(text: &str) -> Vec<(usize, usize)> {
+    let ends = |c: Option<char>| c.is_none_or(|c| c.is_whitespace() || "=:'\",[](){}".contains(c));
+    let mut found = Vec::new();
+    for (at, _) in text.match_indices(|c: char| c.is_ascii_digit()) {
+        let digits = text[at..].bytes().take_while(u8::is_ascii_digit).count();
+        if ends(text[..at].chars().last()) && ends(text[at + digits..].chars().next()) {
+            found.push((at, digits));
+        }
+    }
+    found
+}

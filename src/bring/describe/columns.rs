@@ -167,10 +167,13 @@ impl DescribedColumns {
         }
     }
 
-    /// A number above zero; a text that reads as one counts, as `amount` says.
+    /// A number above zero; a text that reads as one counts, as `amount` says. Another text is not understood by that.
     pub fn number(&self, column: &str) -> Option<f64> {
-        self.heed(column);
-        self.amount(column)
+        let found = self.amount(column);
+        if found.is_some() || !self.peek(column).is_string() {
+            self.heed(column);
+        }
+        found
     }
 
     /// True if a column holds this number, to one in a thousand; without a note that it was read.

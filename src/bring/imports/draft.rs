@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use super::argument::Argument;
+use super::readable::UnreadNumber;
 
 /// A workload on its way.
 #[derive(Debug, Default)]
@@ -21,6 +22,8 @@ pub(super) struct WorkloadDraft {
     pub(super) assumed: Vec<String>,
     /// Facts outside of the workload that may change the step.
     pub(super) doubts: Vec<Argument>,
+    /// Numbers that cannot be read.
+    pub(super) unread: Vec<UnreadNumber>,
 }
 
 /// A workload with what became of it on the way.

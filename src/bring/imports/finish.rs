@@ -4,6 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::argument::Argument;
 use super::draft::{DraftResult, WorkloadDraft};
+use super::readable::UnreadNumber;
 use super::table::{FormatTable, plain};
 use super::{Beside, object};
 use stepsim_spec::glob::fits;
@@ -30,6 +31,10 @@ impl WorkloadDraft {
         beside: &Beside,
         file: &str,
     ) -> Result<DraftResult, SpecError> {
+        let is_needed = |unread: &&UnreadNumber| !unread.is_of_machine() || beside.devices.is_none();
+        if let Some(unread) = self.unread.iter().find(is_needed) {
+            return Err(unread.error(file));
+        }
         for set in &beside.sets {
             let (path, value) = super::json::setting(set)?;
             match path.strip_prefix('$') {
@@ -150,7 +155,10 @@ impl WorkloadDraft {
     /// The sequence, where a prompt and its answer make it, or a decoder has one of its own.
     fn lengths(&mut self) {
         let answer = self.variable("response_length");
-        let both = answer.map(|answer| answer.saturating_add(self.variable("prompt_length").unwrap_or(0)));
+        // Software that says the length of answers beside it means the prompt by the word for a sequence.
+        let sequence = self.number("sequence").filter(|_| self.says("sequence_is_prompt"));
+        let prompt = self.variable("prompt_length").or(sequence).unwrap_or(0);
+        let both = answer.map(|answer| answer.saturating_add(prompt));
         if let Some(length) = self.variable("decoder_sequence").or(both) {
             self.put("sequence", length.into());
         }
@@ -290,7 +298,12 @@ impl WorkloadDraft {
             let steps = self.variable("steps_per_rollout").unwrap_or(1).max(1);
             self.put("batch.global", (sequences / steps).max(1).into());
         }
-        if let Some((tokens, length)) = self.variable("tokens_per_gpu").zip(sequence) {
+        let tokens_per_gpu = self.variable("tokens_per_gpu").filter(|_| self.says("dynamic"));
+        if let Some((tokens, length)) = tokens_per_gpu.zip(sequence) {
+            if !self.said.contains("tokens_per_gpu") {
+                let why = "the software's own, which the file does not change";
+                self.assumed.push(format!("micro-batches of {tokens} tokens a device: {why}"));
+            }
             let tokens = tokens.saturating_mul(self.degree("parallelism.context.size"));
             let most = (tokens / length.max(1)).clamp(1, MOST_SEQUENCES);
             // Sequences of a replica are dealt evenly to as few micro-batches as hold them.
@@ -450,14 +463,14 @@ impl WorkloadDraft {
             && let Some(h) = hidden
         {
             let gated = self.workload.pointer("/model/gated_mlp") == Some(&Value::Bool(true));
-            let ffn = match (self.variable("ffn_multiple"), self.variable("ffn_ratio")) {
+            let ffn = match (self.variable("ffn_multiple"), self.amount("ffn_ratio")) {
                 _ if self.variables.contains_key("ffn_rounded_to") => self.ffn_of_both(h, gated),
                 // As Llama's first program has it, with a factor (flagscale/train/arguments.py).
                 (Some(multiple), _) => {
                     let factor = self.amount("ffn_multiplier").unwrap_or(1.0);
                     ((factor * (8 * h / 3) as f64) as u64).div_ceil(multiple.max(1)) * multiple.max(1)
                 }
-                (None, Some(ratio)) => ratio * h,
+                (None, Some(ratio)) => (ratio * h as f64).round() as u64,
                 (None, None) if gated => (4 * h * 2 / 3) / 64 * 64,
                 (None, None) => 4 * h,
             };
@@ -482,7 +495,7 @@ impl WorkloadDraft {
     fn ffn_of_both(&self, hidden: u64, gated: bool) -> u64 {
         let said = self
             .variable("ffn_given")
-            .unwrap_or(hidden.saturating_mul(self.variable("ffn_ratio").unwrap_or(4)));
+            .unwrap_or((hidden as f64 * self.amount("ffn_ratio").unwrap_or(4.0)).round() as u64);
         let multiple = self.variable("ffn_rounded_to").unwrap_or(1).max(1);
         let width = if gated { said.saturating_mul(2) / 3 / 2 } else { said };
         width.div_ceil(multiple).saturating_mul(multiple)

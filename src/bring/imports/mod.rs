@@ -24,6 +24,7 @@ mod jobs;
 pub mod layers;
 pub mod named;
 mod opened;
+mod readable;
 mod recognise;
 mod recompute;
 mod stages;
@@ -418,6 +419,13 @@ impl WorkloadDraft {
         if says_nothing(&value) {
             return argument(Status::NotGiven, Vec::new(), "");
         }
+        if syntax::is_unknown(&value) {
+            let counts = rule.is_some_and(|rule| rule.targets().any(readable::is_number));
+            return match counts {
+                true => argument(Status::Matters, Vec::new(), "its number is not worked out here"),
+                false => argument(Status::NotGiven, Vec::new(), ""),
+            };
+        }
         if rule.as_ref().is_none_or(|rule| rule.no_effect)
             && let Some(meant) = table.meant(&name)
         {
@@ -460,6 +468,13 @@ impl WorkloadDraft {
         };
         let mut fields = Vec::new();
         for (path, value) in puts {
+            let value = match readable::read(&path, &name, value) {
+                Ok(value) => value,
+                Err(unread) => {
+                    self.unread.push(unread);
+                    continue;
+                }
+            };
             match path.strip_prefix('$') {
                 Some(variable) => self.multiply(variable, value),
                 None => {

@@ -43,8 +43,8 @@ impl WorkloadDraft {
     /// The model that a name says, and the name; in the spelling of programs, too. A shipped model that is only a part
     /// of a name is meant where both say the same size.
     pub(super) fn named_model(&self, beside: &Beside, file: &str) -> Option<(Value, String)> {
-        let spellings = |text: String| [names::spelled(&text), text];
-        self.model_names(file).into_iter().flat_map(spellings).find_map(|text| {
+        let spellings = |said: String| [(names::spelled(&said), said.clone()), (said.clone(), said)];
+        self.model_names(file).into_iter().flat_map(spellings).find_map(|(text, said)| {
             let size = names::billions(&text);
             let fits = |name: &&str| size.is_none() || names::billions(name) == size;
             let shipped = names::shipped_exactly(&text).or_else(|| names::shipped(&text).filter(fits));
@@ -53,7 +53,7 @@ impl WorkloadDraft {
             // A model of another size is not meant, however its name begins.
             let is_other =
                 |model: &Value| size.zip(name(model)).is_some_and(|(a, b)| a < b / 2.0 || a > b * 2.0);
-            known.filter(|model| !is_other(model)).map(|model| (model, text))
+            known.filter(|model| !is_other(model)).map(|model| (model, said))
         })
     }
 }

@@ -87,6 +87,10 @@ pub(super) fn launched(text: &str, word: &str, alone: bool) -> Vec<(String, Stri
         // `--config=FILE` is an option with its value.
         let path = words[at].rsplit_once('=').filter(|_| !alone).map_or(words[at].as_str(), |(_, path)| path);
         let before = at.checked_sub(1).filter(|at| !alone || !words[*at].starts_with('-'))?;
+        // The name of a value in a file of names and values is no program.
+        if words[before].ends_with(':') {
+            return None;
+        }
         let own = own(path).map(|text| (word.to_string(), text));
         let beside = || files::beside(&folder, path).map(|(path, text)| (path.display().to_string(), text));
         let (path, text) = own.or_else(beside)?;

@@ -6,6 +6,7 @@ mod said;
 pub mod shell;
 
 pub(super) use flat::flatten;
+pub(super) use python::expression::is_unknown;
 pub(super) use python::job;
 pub(super) use said::{Open, TextStatements};
 pub(super) use shell::PROGRAM;

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use super::super::said::{Open, TextStatements};
-use super::expression::{PythonExpression, expression};
+use super::expression::{PythonExpression, expression, is_unknown};
 use super::module::{Entries, Library, Module};
 use super::player::{Scope, assignment, function, single};
 use super::tokens::{PythonLine, PythonToken, lines};
@@ -117,7 +117,7 @@ impl Reader<'_> {
             self.put(DEFAULTS, "its classes' own".into());
         }
         for (name, value) in self.fields.clone() {
-            if !value.is_null() {
+            if !value.is_null() && !is_unknown(&value) {
                 self.put(&name, value);
             }
         }
@@ -224,7 +224,7 @@ impl Reader<'_> {
     }
 
     fn keyword(&mut self, name: &str, value: &PythonExpression) {
-        let found = single(self.value(value)).filter(|value| !value.is_null());
+        let found = single(self.value(value)).filter(|value| !value.is_null() && !is_unknown(value));
         match (found, value) {
             (Some(Value::String(text)), _) if text.contains('{') => self.open(name, &text),
             (Some(found), _) => self.put(name, found),

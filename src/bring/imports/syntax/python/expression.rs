@@ -25,6 +25,18 @@ pub(super) enum PythonExpression {
     Other,
 }
 
+/// The value of an expression that nobody works out here.
+pub(super) fn unknown() -> Value {
+    UNKNOWN.into()
+}
+
+const UNKNOWN: &str = "an expression of the script";
+
+/// True for the value of such an expression.
+pub(in crate::imports) fn is_unknown(value: &Value) -> bool {
+    value == UNKNOWN
+}
+
 /// All of some tokens as one expression.
 pub(super) fn expression(tokens: &[PythonToken]) -> PythonExpression {
     let mut parser = PythonParser { tokens, at: 0, depth: 0 };

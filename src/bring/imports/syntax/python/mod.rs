@@ -7,7 +7,7 @@
 
 pub(super) mod calls;
 pub mod condition;
-mod expression;
+pub(in super::super) mod expression;
 mod library;
 mod module;
 mod player;

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::condition;
-use super::expression::{PythonExpression, calculated, expression};
+use super::expression::{PythonExpression, calculated, expression, is_unknown, unknown};
 use super::module::{Entries, Function, Library, Module, imports};
 use super::tokens::{PythonLine, PythonToken};
 
@@ -232,7 +232,7 @@ impl<'a> Scope<'a> {
                 return None;
             }
         }
-        single(self.entries(&expression)).filter(|value| !value.is_null())
+        single(self.entries(&expression)).filter(|value| !value.is_null() && !is_unknown(value))
     }
 
     /// Takes a statement up; whether it returns.
@@ -307,9 +307,9 @@ impl<'a> Scope<'a> {
                 let value = |side: &PythonExpression| single(self.entries(side));
                 let sum =
                     value(left).zip(value(right)).and_then(|(left, right)| calculated(&left, *sign, &right));
-                vec![(String::new(), sum.unwrap_or_default())]
+                vec![(String::new(), sum.unwrap_or_else(unknown))]
             }
-            PythonExpression::Other => vec![(String::new(), Value::Null)],
+            PythonExpression::Other => vec![(String::new(), unknown())],
         }
     }
 
@@ -325,7 +325,7 @@ impl<'a> Scope<'a> {
         let is_class = word.starts_with(|c: char| c.is_ascii_uppercase())
             && word.contains(|c: char| c.is_ascii_lowercase());
         let says = path.starts_with("torch.") || is_class;
-        vec![(String::new(), if says { word.into() } else { Value::Null })]
+        vec![(String::new(), if says { word.into() } else { unknown() })]
     }
 
     fn list(&self, list: &[PythonExpression]) -> Value {
@@ -352,7 +352,7 @@ impl<'a> Scope<'a> {
         }
         if ["os.getenv", "getenv", "os.environ.get", "environ.get"].contains(&path) {
             let usual = arguments.get(1).map(|(_, usual)| self.entries(usual));
-            return usual.unwrap_or_else(|| vec![(String::new(), Value::Null)]);
+            return usual.unwrap_or_else(|| vec![(String::new(), unknown())]);
         }
         let mut entries = Entries::new();
         let first = arguments.first().filter(|(name, _)| name.is_none());

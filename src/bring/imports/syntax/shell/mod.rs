@@ -142,7 +142,8 @@ pub fn read(text: &str, typed: &Invocation) -> Result<TextStatements, SpecError>
     }
     let options = options_of(text);
     for name in std::mem::take(&mut player.needed) {
-        let asked = options.get(name.as_str()).map_or(name.clone(), |option| (*option).to_string());
+        let asked =
+            options.get(name.as_str()).map_or_else(|| in_words(&name), |option| (*option).to_string());
         open.entry(asked).or_default().arguments.push(PROGRAM.to_string());
     }
     for (variable, choices) in std::mem::take(&mut player.choices) {

@@ -95,7 +95,8 @@ pub(super) struct Player {
 }
 
 /// Variables of the surroundings that change how programs run.
-const WATCHED: [&str; 2] = ["CUDA_LAUNCH_BLOCKING", "CUDA_DEVICE_MAX_CONNECTIONS"];
+const WATCHED: [&str; 4] =
+    ["CUDA_LAUNCH_BLOCKING", "CUDA_DEVICE_MAX_CONNECTIONS", "NPROC_PER_NODE", "NNODES"];
 
 /// Variables in which a cluster gives each node or process its number: the first one is played.
 const FIRST: [&str; 6] =

@@ -26,7 +26,8 @@ pub(super) fn output(words: &[String], input: Option<&str>, counts: Option<Count
             let is_asked_alone = words[0] == "-c" && words[1].split(';').count() <= 3;
             is_asked_alone.then_some(counts?.devices_per_node)?.to_string()
         }
-        "hostname" => "node0".to_string(),
+        "date" if plain.contains(&"+%s") => "0".to_string(),
+        "hostname" | "date" => program.replace("hostname", "node0"),
         "basename" => {
             let name = plain.first()?.trim_end_matches('/').rsplit('/').next()?.to_string();
             plain.get(1).and_then(|end| name.strip_suffix(end)).unwrap_or(&name).to_string()
@@ -257,12 +258,19 @@ pub(super) fn is_apart(words: &[String]) -> bool {
         "cat", "tee", "sleep", "wait", "kill", "pkill", "module", "conda", "ulimit", "trap", "chmod", "ln",
         "touch", "date", "which", "tail", "ds_ssh", "pdsh",
     ];
-    const STARTS: [&str; 3] = ["start", "stop", "status"];
+    const SERVES: [(&str, &[&str]); 2] =
+        [("ray", &["start", "stop", "status"]), ("swift", &["rollout", "deploy", "infer", "sample", "app"])];
     let program = words[0].rsplit('/').next().unwrap_or_default();
-    let serves = |word: &String| {
+    // The value of an option names no program.
+    let is_value = |at: usize| at.checked_sub(1).is_some_and(|before| words[before].starts_with("--"));
+    let serves = |(at, word): (usize, &String)| {
         let last = word.rsplit(['.', '_', '/']).next().unwrap_or_default();
-        !word.starts_with('-') && !word.contains([' ', '=']) && ["serve", "server"].contains(&last)
+        !word.starts_with('-')
+            && !word.contains([' ', '='])
+            && ["serve", "server"].contains(&last)
+            && !is_value(at)
     };
-    let is_cluster = program == "ray" && words.get(1).is_some_and(|word| STARTS.contains(&word.as_str()));
-    is_cluster || words.iter().any(serves) || APART.iter().any(|pattern| matches(pattern, program))
+    let does = |verbs: &[&str]| words.get(1).is_some_and(|word| verbs.contains(&word.as_str()));
+    let is_served = SERVES.iter().any(|(name, verbs)| program == *name && does(verbs));
+    is_served || words.iter().enumerate().any(serves) || APART.iter().any(|pattern| matches(pattern, program))
 }
