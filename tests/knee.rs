@@ -165,3 +165,18 @@ fn a_best_value_inside_a_range_is_found() {
         knee.played.iter().filter_map(|play| play.outcome.step_time_s).fold(f64::INFINITY, f64::min);
     assert!(knee.best_s <= shortest * 1.001, "{shortest} and {}", knee.best_s);
 }
+
+/// Numbers that no step can have lie on no side of a border: micro-batches that do not divide the batch, batches that the
+/// replicas do not.
+#[test]
+fn values_that_no_step_can_have_are_left_out() {
+    let base = StudyBase::load("gpt2-8", None, &[]).unwrap();
+    for (field, border) in [("batch.micro_batch=1:8", [1.0, 2.0]), ("batch.global=8:256", [32.0, 64.0])] {
+        let found = &ask(&base, field, "mfu>0.5", None)[0];
+        assert_eq!([found.not_enough, found.value], border.map(Some), "{field}: {found:?}");
+        assert!(
+            found.left_out > 0 && found.played.iter().all(|play| play.outcome.message.is_none()),
+            "{field}"
+        );
+    }
+}

@@ -1,6 +1,8 @@
 //! Several jobs on one machine: what shares a link is slowed, what shares none is not, to the picosecond.
 
 use serde_json::{Value, json};
+use stepsim::core::engine;
+use stepsim::core::fold::fold;
 use stepsim::core::ids::DeviceId;
 use stepsim::simulate::share::{JobTimes, SharedRun};
 use stepsim::simulate::{Inputs, Options, Simulation, Site};
@@ -114,4 +116,16 @@ fn the_command_reports_both_times() {
     let jobs = report["jobs"].as_array().unwrap();
     assert_eq!(jobs.len(), 2);
     assert!(jobs.iter().all(|job| job["slowed_by"].as_f64().unwrap() > 0.1), "{report}");
+}
+
+/// A job alone takes what it takes on a machine of its own devices, however many others stand beside them.
+#[test]
+fn devices_that_a_job_does_not_have_change_nothing() {
+    let alone = |nodes: u32| {
+        let site = Site::load(&format!("h100-superpod-{nodes}"), &[]).unwrap();
+        let devices: Vec<u32> = (0..8).collect();
+        job(&site, workload(2048, 32), &devices).plan().unwrap()
+    };
+    let ends = [8, 16, 64].map(|nodes| engine::run(&fold(&alone(nodes).world).world).unwrap().step_end);
+    assert!(ends[0] == ends[1] && ends[1] == ends[2], "{ends:?}");
 }

@@ -6,14 +6,17 @@ use serde_json::Value;
 
 use super::outputs::WRITTEN;
 use super::progress::TerminalProgress;
+use super::screen::note_without_effect;
 use super::tables::table;
 use super::write::{write_page, write_report};
 use super::{Failure, command_line, outputs, say};
 use stepsim_form::compare::not_claimed;
+use stepsim_simulate::RunStatus;
 use stepsim_simulate::page::sheet::quoted;
 use stepsim_spec::SpecError;
 use stepsim_study::{
-    Knee, KneeBorder, KneeCondition, KneeField, KneeReport, Plot, Question, StudyAxis, StudyBase, knee, page,
+    Knee, KneeBorder, KneeCondition, KneeField, KneePlay, KneeReport, Plot, Question, StudyAxis, StudyBase,
+    knee, page,
 };
 
 /// Find how much of one field is enough: a bandwidth, a depth, a number that shares.
@@ -83,6 +86,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         precision: args.precision / 100.0,
         threads: args.threads.map(usize::from),
     };
+    base.inputs(&[]).iter().for_each(|inputs| note_without_effect(&inputs.without_effect()));
     let found =
         TerminalProgress::over("borders", |tell| knee(&base, &question, tell)).map_err(Failure::input)?;
     write_report(args.report.as_deref(), &found)?;
@@ -124,9 +128,24 @@ fn text(report: &KneeReport) -> String {
     if let Some(sentence) = not_claimed(&report.not_claimed) {
         text += &format!("\n{sentence}\n");
     }
-    if report.knees.iter().any(|knee| knee.value.is_none()) {
-        text += "\nno border: all or none of the range is enough, and the step is at its upper end; give another with \
-                 --field PATH=FROM:TO\n";
+    let left_out = report.knees.iter().map(|knee| knee.left_out).max().unwrap_or(0);
+    if left_out > 0 {
+        text += &format!("\n{left_out} values of the range were left out: no step can have them\n");
+    }
+    let failed = |play: &&KneePlay| play.outcome.status == RunStatus::Invalid;
+    if let Some(play) = report.knees.iter().flat_map(|knee| &knee.played).find(failed) {
+        let why = play.outcome.message.as_deref().unwrap_or_default();
+        text += &format!("\nvalues that cannot be played count as not enough: {}: {why}\n", play.value);
+    }
+    let changes = |knee: &Knee| {
+        let step = |play: &KneePlay| play.outcome.step_time_s;
+        knee.played.windows(2).any(|two| step(&two[0]) != step(&two[1]))
+    };
+    if !report.knees.iter().any(changes) {
+        text += "\nno value of the range changes the step: the field has no effect here\n";
+    } else if report.knees.iter().any(|knee| knee.value.is_none()) {
+        text += "\nno border: all or none of the range is enough, and step, stall and MFU are those of its upper end; \
+                 give another with --field PATH=FROM:TO\n";
     }
     text
 }

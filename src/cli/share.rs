@@ -1,8 +1,10 @@
 //! `stepsim share`: several jobs on one machine.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use super::outputs::WRITTEN;
+use super::screen::note_without_effect;
 use super::tables::table;
 use super::write::write_report;
 use super::{Failure, say};
@@ -68,6 +70,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         jobs.push((name.to_owned(), site.inputs_on(workload, &devices)?));
     }
     let inputs: Vec<Inputs> = jobs.iter().map(|job| job.1.clone()).collect();
+    let inert = inputs.iter().flat_map(Inputs::without_effect).map(|inert| inert.to_string());
+    note_without_effect(&inert.collect::<BTreeSet<String>>().into_iter().collect::<Vec<String>>());
     let shared = SharedRun::play(&inputs, args.steps, !args.no_fold)?;
     let links = shared_links(&shared, &inputs[0]);
     let named: Vec<TimedJob<'_>> = jobs.iter().map(|job| job.0.as_str()).zip(&shared.jobs).collect();

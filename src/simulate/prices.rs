@@ -104,7 +104,10 @@ impl MachinePrices {
         own: Option<&Arc<dyn OwnPrices>>,
     ) -> MachinePrices {
         let classes = machine.device_classes().iter();
-        let devices = u64::from(machine.devices());
+        // A job beside others has the devices of its map alone.
+        let map = workload.parallelism.rank_map.as_ref().and_then(|map| map.content().ok());
+        let own_devices = map.and_then(|map| Some(map.as_array()?.len() as u64));
+        let devices = own_devices.unwrap_or(u64::from(machine.devices()));
         let prices = |device: &Device| {
             let prices = DevicePrices::new(workload, model, device, devices, chooser);
             DevicePrices { own: own.map(|own| (Arc::clone(own), device.name.clone())), ..prices }

@@ -7,7 +7,7 @@
 //! notch by notch as the simulation says, until the step fits and one notch less does not. Where no dial is enough,
 //! each is turned to its end and then each other one as little as will do.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -180,6 +180,13 @@ pub fn fill(
     for filled in &mut report.fits {
         filled.sets = needed(&own, always.iter().chain(&filled.sets));
     }
+    // Two dials that are both turned to their ends are one step, whichever was turned first.
+    let mut seen: BTreeSet<Vec<String>> = BTreeSet::new();
+    report.fits.retain(|filled| {
+        let mut sets = filled.sets.clone();
+        sets.sort_unstable();
+        seen.insert(sets)
+    });
     Ok((report, best.map(|inputs| inputs.workload.value)))
 }
 

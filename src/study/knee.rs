@@ -12,8 +12,9 @@
 //! neighbours as long as the step falls, so that a best value between the ends is found. The same is asked of the
 //! closed form, where it knows the words. Several paths (`a,b=1:8`) take one value together.
 //!
-//! Hazard: one border is found on either side. Where what is enough has holes (a size that no longer divides), others
-//! stay unseen.
+//! Of numbers of things those are played that a step can have: a batch that the replicas do not divide is none.
+//!
+//! Hazard: one border is found on either side. Where what is enough has holes, others stay unseen.
 
 use std::ops::ControlFlow;
 
@@ -38,6 +39,8 @@ const PLENTY: f64 = 1000.0;
 /// Rounds in which a best value inside a range is looked for, and how much shorter a step must be to go on.
 const ROUNDS: usize = 5;
 const SHORTER: f64 = 1e-3;
+/// Whole numbers of a range that are read at most, to see which a step can have.
+const READ: f64 = 2000.0;
 /// Words of a condition that every played step has.
 const WORDS: [&str; 3] = ["step", "mfu", "stall"];
 
@@ -122,6 +125,24 @@ impl KneeField {
         (last.contains("GBps") && self.listed.is_empty()).then_some(self.to * PLENTY)
     }
 
+    /// The field with the values that a step can have, and the number of the others; as it is where they are too many
+    /// to be read, or fewer than two are left.
+    fn legal(&self, is_legal: &(dyn Fn(f64) -> bool + Sync), threads: usize) -> (KneeField, u64) {
+        let all: Vec<f64> = match self.listed.as_slice() {
+            [] if self.whole && self.to - self.from < READ => {
+                (self.from as u64..=self.to as u64).map(|n| n as f64).collect()
+            }
+            listed => listed.to_vec(),
+        };
+        let read = pool::all(all.len(), threads, &|i| is_legal(all[i]));
+        let listed: Vec<f64> = all.iter().zip(read).filter(|(_, legal)| *legal).map(|(n, _)| *n).collect();
+        let left_out = (all.len() - listed.len()) as u64;
+        match listed[..] {
+            [from, .., to] if left_out > 0 => (KneeField { from, to, listed, ..self.clone() }, left_out),
+            _ => (self.clone(), 0),
+        }
+    }
+
     /// A value between two, unless they are next to each other.
     pub fn between(&self, low: f64, high: f64, precision: f64) -> Option<f64> {
         if !self.listed.is_empty() {
@@ -172,7 +193,9 @@ impl KneeCondition {
     pub fn parse(text: &str) -> Result<KneeCondition, SpecError> {
         let condition = condition(text, 1.0)?;
         let columns = condition.paths().into_iter().filter(|path| !WORDS.contains(&path.as_str()));
-        Ok(KneeCondition { text: text.to_string(), columns: ReportColumns::new(columns)? })
+        let columns =
+            ReportColumns::new(columns).map_err(|e| SpecError { file: format!("--until {text}"), ..e })?;
+        Ok(KneeCondition { text: text.to_string(), columns })
     }
 
     fn holds(&self, outcome: &PointOutcome, best_s: f64) -> Result<bool, SpecError> {
@@ -221,7 +244,8 @@ pub fn units(text: &str, best_s: f64) -> String {
 /// The share of the step for which the mean rank stands still for copies between its device and other tiers.
 fn stall(outcome: &PointOutcome) -> Option<f64> {
     let copies = ["h2d", "d2h"].iter().filter_map(|kind| outcome.exposed_s.get(*kind)).sum::<f64>();
-    outcome.step_time_s.map(|step| copies / step)
+    // An empty sum is −0.
+    outcome.step_time_s.map(|step| (copies + 0.0) / step)
 }
 
 /// Where the border lies.
@@ -280,6 +304,8 @@ pub struct Knee {
     /// The same value by the closed form, where it finds a border.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub closed_form: Option<f64>,
+    /// Values of the range that no step can have.
+    pub left_out: u64,
     /// All that was played, by value.
     pub played: Vec<KneePlay>,
 }
@@ -369,16 +395,21 @@ pub fn knee(
         }
     };
     for place in &places {
-        base.understands(&sets(place, field.settings(field.from)))?;
+        let settings = sets(place, field.settings(field.from));
+        base.understands(&settings)
+            .map_err(|e| SpecError { file: format!("--field {}", field.path), ..e })?;
     }
     let (_, site) = base.unchecked(&[])?;
     let threads = pool::threads(question.threads);
     // Borders side by side first, and what is left of the threads for each.
     let question = &Question { threads: Some((threads / places.len()).max(1)), ..question.clone() };
     let one = |i: usize| {
+        let is_legal = |value: f64| base.inputs(&sets(&places[i], field.settings(value))).is_ok();
+        let (field, left_out) = field.legal(&is_legal, threads);
+        let question = &Question { field, ..question.clone() };
         let form = border(base, question, &places[i], None, How::ClosedForm).ok();
         let found = border(base, question, &places[i], form.as_ref(), How::Simulated)?;
-        Ok::<_, SpecError>(Knee { closed_form: form.and_then(|form| form.value), ..found })
+        Ok::<_, SpecError>(Knee { closed_form: form.and_then(|form| form.value), left_out, ..found })
     };
     let (mut knees, mut end) = (Vec::new(), Ok(()));
     pool::each(places.len(), threads, &one, &mut |i, found| {
@@ -537,6 +568,7 @@ fn border(
         best_s,
         best_at: best_at.filter(|at| plenty.is_none() || *at <= field.to),
         closed_form: None,
+        left_out: 0,
         played,
     })
 }

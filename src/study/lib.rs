@@ -64,7 +64,7 @@ pub use judged::JudgedRun;
 pub use knee::{Knee, KneeBorder, KneeCondition, KneeField, KneePlay, KneeReport, Question, knee};
 pub use layout::FixedValues;
 pub use objective::Objective;
-pub use options::{BestHeard, HEAD_ROOM, SearchOptions};
+pub use options::{BestHeard, SearchOptions};
 pub use outcome::{How, PointOutcome, outcome};
 pub use page::{front, page};
 pub use plot::Plot;

@@ -40,6 +40,18 @@ impl Objective {
         ("memory", Objective::Memory),
     ];
 
+    /// The order of a ranking, in words.
+    pub fn order(self) -> &'static str {
+        match self {
+            Objective::Time => "shortest first",
+            Objective::TokensPerDevice => "most tokens a device first",
+            Objective::Cost => "cheapest tokens first",
+            Objective::Energy => "tokens of least energy first",
+            Objective::Devices => "fewest devices first",
+            Objective::Memory => "least memory first",
+        }
+    }
+
     /// The objective of that name.
     pub fn named(name: &str) -> Option<Objective> {
         Self::NAMED.into_iter().find(|(known, _)| *known == name).map(|(_, objective)| objective)

@@ -6,9 +6,7 @@ use super::objective::{Measures, Objective};
 use super::space::StudyAxis;
 use stepsim_core::declare::defaults;
 use stepsim_core::interrupt::InterruptToken;
-
-/// Memory of measured steps is known to about this part (`docs/developers/accuracy.md`).
-pub const HEAD_ROOM: f64 = 0.08;
+use stepsim_read::analysis::answer::HEAD_ROOM;
 
 /// Told the seconds of a layout, whether it was simulated or is the best in closed form, and its settings.
 pub type BestHeard = fn(f64, bool, &Map<String, Value>);

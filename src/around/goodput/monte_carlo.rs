@@ -45,7 +45,8 @@ impl Days {
         [
             ("progress", self.work_s),
             ("checkpoint stalls", self.checkpoint_s),
-            ("slow devices", self.slow_s),
+            // Rounding may leave less than nothing.
+            ("slow devices", self.slow_s.max(0.0) + 0.0),
             ("lost work", self.lost_s),
             ("restarts", self.restart_s),
         ]

@@ -6,6 +6,7 @@ use std::fmt::Write;
 use std::path::PathBuf;
 
 use super::outputs::WRITTEN;
+use super::screen::note_without_effect;
 use super::tables::table;
 use super::write::write_report;
 use super::{Failure, outputs, say};
@@ -102,6 +103,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         (Some(inputs), None) => Some(answered(inputs)?),
         _ => None,
     };
+    inputs.iter().for_each(|inputs| note_without_effect(&inputs.without_effect()));
     let of_machine = inputs.as_ref().map(|i| i.machine.devices());
     let result = goodput(args, &loaded, &of_job, inputs.as_ref(), played, of_machine)?;
     write_report(args.report.as_deref(), &result)?;

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::super::search::words::layout;
 use stepsim_core::units::{Time, grouped};
-use stepsim_study::HEAD_ROOM;
+use stepsim_read::analysis::answer::HEAD_ROOM;
 use stepsim_study::plan::{RunPlan, SimulatedPlan};
 
 const GIB: f64 = (1u64 << 30) as f64;

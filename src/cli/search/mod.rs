@@ -241,7 +241,7 @@ fn text(report: &SearchReport, seconds: f64) -> String {
         ]);
     }
     right(&mut table, 0..8);
-    text += &format!("\nshortest first, longer where the memory is full:\n{table}\n");
+    text += &format!("\n{}:\n{table}\n", report.objective.order());
     text += &worth_measuring(report);
     text += &why(report);
     text += &format!("\nassumed: {}\n\nthe best:\n", report.assumed.join("; "));

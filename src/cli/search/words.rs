@@ -21,8 +21,13 @@ fn value(value: &serde_json::Value) -> String {
         let tiers: Vec<&str> = places.iter().filter_map(|place| place["tier"].as_str()).collect();
         return if tiers.is_empty() { "hbm".to_string() } else { tiers.join(" and ") };
     }
-    let first = value.as_object().and_then(|map| map.get("kind").or(map.get("granularity"))).unwrap_or(value);
-    first.as_str().map_or_else(|| first.to_string(), str::to_string)
+    let Some(map) = value.as_object() else {
+        return value.as_str().map_or_else(|| value.to_string(), str::to_string);
+    };
+    let first = map.get("kind").or(map.get("granularity")).unwrap_or(value);
+    let first = first.as_str().map_or_else(|| first.to_string(), str::to_string);
+    // The workload itself says more than its kind.
+    if map.len() > 1 { format!("{first} as stated") } else { first }
 }
 
 /// Tells whoever waits the best layout so far.

@@ -42,13 +42,14 @@ pub(super) fn headline(out: &mut String, r: &Report, width: u16) {
         n => format!("{n} steps in {}, {step} each", Time::from_s(r.run_time_s)),
     };
     // Attention in full is a convention, by which a device can do more than it can.
-    let (mfu, hfu, how) = match r.mfu.max(r.hfu) > 1.0 {
+    let how = match r.mfu.max(r.hfu) > 1.0 {
         true => {
-            (r.mfu_causal, r.hfu_causal, format!(" (causal; attention in full: MFU {:.1} %)", 100.0 * r.mfu))
+            let [mfu, hfu] = [r.mfu_causal, r.hfu_causal].map(|share| 100.0 * share);
+            format!(" (attention in full; causal: MFU {mfu:.1} %, HFU {hfu:.1} %)")
         }
-        false => (r.mfu, r.hfu, String::new()),
+        false => String::new(),
     };
-    let (mfu, hfu) = (mfu * 100.0, hfu * 100.0);
+    let (mfu, hfu) = (r.mfu * 100.0, r.hfu * 100.0);
     let _ = writeln!(out, "  {step}   {tokens} tokens/s   MFU {mfu:.1} %   HFU {hfu:.1} %{how}");
     let (rate, unit) = flop_rate(r.model_tflops_per_device);
     let mut parts = vec![format!("{rate:.1} model {unit} per device"), format!("{} ops", grouped(r.ops))];

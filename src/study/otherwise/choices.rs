@@ -2,7 +2,7 @@
 //!
 //! A choice that does not fit the others, or the memory, is refused when it is read or played and has no line.
 
-use super::idea::LAYERS_DEALT_OUT;
+use super::idea::{LAYERS_DEALT_OUT, Remedy};
 use super::{CandidateKind, Idea};
 use stepsim_schedule::sharding::ShardingKind;
 use stepsim_schedule::{ALL, ChunkCount, ScheduleChoice};
@@ -31,7 +31,32 @@ pub(super) fn of(inputs: &Inputs) -> Vec<Idea> {
     list.degrees();
     list.placement();
     list.software();
-    list.ideas
+    let ChoiceList { ideas, .. } = list;
+    ideas.into_iter().filter(|idea| has_software(w, idea)).collect()
+}
+
+/// True if the software of a step splits and shards as a choice would; what the step does already it may do less.
+fn has_software(w: &WorkloadSpec, idea: &Idea) -> bool {
+    let Remedy::Sets(sets) = &idea.way else { return true };
+    let set = |path: &str| {
+        let of =
+            |set: &String| set.split_once('=').filter(|(of, _)| *of == path).map(|(_, to)| to.to_owned());
+        sets.iter().find_map(of)
+    };
+    let degree = |path: &str, now: u64| set(path).and_then(|to| to.parse().ok()).unwrap_or(now);
+    let p = &w.parallelism;
+    let stages = degree("parallelism.pipeline.size", p.pipeline.size);
+    let splits = [
+        (ModelSplit::Tensor, degree("parallelism.tensor", p.tensor), p.tensor),
+        (ModelSplit::Context, degree("parallelism.context.size", p.context.size), p.context.size),
+        (ModelSplit::Pipeline, stages, p.pipeline.size),
+        (ModelSplit::Expert, degree("parallelism.expert", p.expert), p.expert),
+    ];
+    let kind = set("parallelism.sharding.kind").and_then(|to| ShardingKind::find(&to));
+    let kind = kind.unwrap_or(p.sharding.kind);
+    let shards_as_now = kind == p.sharding.kind && (stages > 1) == (p.pipeline.size > 1);
+    splits.into_iter().all(|(split, then, now)| then <= now || w.stack().has(split))
+        && (shards_as_now || w.stack().shards(kind, stages > 1))
 }
 
 /// Layers dealt out with fewer for the last stage, which has the head of the model, and for the first with its embedding.
@@ -276,17 +301,9 @@ impl ChoiceList<'_> {
                 changes.push((format!("{words}: {now}"), then.to_string(), sets.collect()));
             }
         };
-        let splits = self.w.stack().splits.as_ref();
-        let has = |split| splits.is_none_or(|splits| splits.contains(&split));
-        if has(ModelSplit::Tensor) {
-            degree("tensor-parallel degree", "parallelism.tensor", t, None);
-        }
-        if has(ModelSplit::Context) {
-            degree("context-parallel degree", "parallelism.context.size", c, None);
-        }
-        if has(ModelSplit::Pipeline) {
-            degree("pipeline stages", "parallelism.pipeline.size", stages, split.as_ref());
-        }
+        degree("tensor-parallel degree", "parallelism.tensor", t, None);
+        degree("context-parallel degree", "parallelism.context.size", c, None);
+        degree("pipeline stages", "parallelism.pipeline.size", stages, split.as_ref());
         for (tensor, stages) in [(2 * t, stages / 2), (t / 2, 2 * stages)] {
             if tensor > 0 && stages > 0 && tensor * stages == t * p.pipeline.size {
                 let sets =

@@ -285,18 +285,29 @@ impl RunPlan {
                  {left} that may be short of it too were not tried"
             ),
         };
+        if points == 0 {
+            return SpecError::file(&self.name, format!("no layout of {on} goes{stated}"))
+                .allowed("degrees whose product divides the number of devices, with the batch a multiple of the rest")
+                .hint("leave out what no layout can have, or take more devices")
+                .into();
+        }
         let error = SpecError::file(&self.name, problem);
         let memory = report.pruned.get("memory").copied().unwrap_or(0)
             + report.unfit.get("out_of_memory").copied().unwrap_or(0);
         if memory == 0 {
             // A fault that no layout changes is in the way of the plain one, too.
             let plain = Inputs::load(&self.workload.to_string(), Some(&self.on), &self.machine_sets).err();
-            return error
-                .hint(match plain.filter(|e| !e.path.is_empty()) {
-                    Some(e) => format!("{}: {} (allowed: {})", e.path, e.problem, e.allowed),
-                    None => "the batch, the model and what is stated must divide one another".to_string(),
-                })
-                .into();
+            let Some(e) = plain.filter(|e| !e.path.is_empty()) else {
+                return error.hint("the batch, the model and what is stated must divide one another").into();
+            };
+            let problem = format!("no layout can be played on {on}{stated}: {}: {}", e.path, e.problem);
+            // Formats stand in the order of their rates.
+            let formats = e.allowed.split(" (").next().unwrap_or_default();
+            let hint = match formats.rsplit(", ").next().filter(|_| e.path.starts_with("precision.")) {
+                Some(fastest) => format!("--set {}={fastest}", e.path),
+                None => e.hint.clone(),
+            };
+            return SpecError::file(&self.name, problem).allowed(e.allowed).hint(hint).into();
         }
         StudyError::NothingFits(error.hint(self.would_fit(progress)))
     }

@@ -12,6 +12,9 @@ use super::candidates::{Candidate, CandidateKind};
 use super::cost::CostReport;
 pub use words::{digits, heavier, in_words};
 
+/// Memory of measured steps is known to about this part (`docs/developers/accuracy.md`): what leaves less may not fit.
+pub const HEAD_ROOM: f64 = 0.08;
+
 /// The answer about a step.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]

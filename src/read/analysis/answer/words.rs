@@ -1,7 +1,7 @@
 //! The answer in words: its two halves; before candidates are played, and where none costs anything, where the critical
 //! path runs. A cost is never read off the path.
 
-use super::Answer;
+use super::{Answer, HEAD_ROOM};
 use crate::analysis::candidates::{Candidate, CandidateKind};
 use crate::analysis::kind::OpKind;
 use crate::analysis::report::{Report, StageReport};
@@ -20,8 +20,14 @@ impl Answer {
 
     /// Its halves in words, each with the step then and by how much it is shorter.
     pub fn halves_in_words(&self) -> Vec<String> {
+        let full = |c: &Candidate| {
+            let share = c.memory_peak_bytes? as f64 / self.memory_capacity_bytes? as f64;
+            let is_fuller = share > 1.0 - HEAD_ROOM && c.memory_peak_bytes > self.memory_peak_bytes;
+            is_fuller.then(|| format!(", memory {:.0} % full then", 100.0 * share))
+        };
         let then = |c: &Candidate| {
-            format!("{} (−{})", Time::from_s(c.step_s), percent(self.step_time_s, c.cost_s()))
+            let (step, full) = (Time::from_s(c.step_s), full(c).unwrap_or_default());
+            format!("{step} (−{}{full})", percent(self.step_time_s, c.cost_s()))
         };
         self.halves().map(|c| format!("{}: {}", in_words(c), then(c))).collect()
     }
