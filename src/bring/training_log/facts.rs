@@ -29,6 +29,18 @@ impl LogFacts {
         LogFacts { fields, line: arguments(own).or_else(|| arguments(before)) }
     }
 
+    /// The line from which on no line prints another global batch than the last: a run may begin with smaller ones.
+    pub(super) fn last_batch(patterns: &[(FigurePattern, String)], lines: &[String]) -> usize {
+        let of_batch = patterns.iter().filter(|(_, field)| field == "batch.global");
+        let change = |(pattern, _): &(FigurePattern, String)| {
+            let said: Vec<(usize, f64)> =
+                lines.iter().enumerate().filter_map(|(at, line)| Some((at, pattern.find(line)?))).collect();
+            let last = said.last()?.1;
+            said.iter().rev().find(|(_, batch)| *batch != last).map(|(at, _)| at + 1)
+        };
+        of_batch.filter_map(change).max().unwrap_or(0)
+    }
+
     /// One of them.
     pub fn get(&self, field: &str) -> Option<u64> {
         self.fields.get(field).copied()

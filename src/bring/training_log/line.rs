@@ -9,6 +9,10 @@ pub struct LogPoint {
     pub line: usize,
     /// The number of the step, where the line says it.
     pub step: Option<u64>,
+    /// The number of all steps, where it stands behind that.
+    pub of: Option<u64>,
+    /// The steps that it stands for.
+    pub steps: f64,
     /// The figure.
     pub value: f64,
 }
@@ -38,7 +42,9 @@ impl FigurePattern {
         }
         let begins = |at: &usize| {
             let word = |c: char| c.is_alphanumeric() || c == '_';
-            let inside = self.before.starts_with(word) && line[..*at].ends_with(word);
+            // `timing_s/step:` is another figure than `step:`.
+            let inside =
+                self.before.starts_with(word) && line[..*at].ends_with(|c: char| word(c) || c == '/');
             !inside
         };
         let places = line.match_indices(&self.before).map(|(at, _)| at).filter(begins);
@@ -132,8 +138,13 @@ fn plain(line: &str) -> String {
 /// The figures of a pattern, each with the number of its step.
 pub(super) fn figures(lines: &[String], pattern: &FigurePattern, steps: &[FigurePattern]) -> Vec<LogPoint> {
     let step = |line: &String| steps.iter().find_map(|step| step.find(line)).map(|n| n as u64);
+    let of = |line: &String, step: u64| {
+        let (_, behind) = line.split_once(&format!("{step}/"))?;
+        number(behind.trim_start()).map(|(all, _)| all as u64)
+    };
     let point = |(at, line): (usize, &String)| {
-        Some(LogPoint { line: at, value: pattern.find(line)?, step: step(line) })
+        let (value, step) = (pattern.find(line)?, step(line));
+        Some(LogPoint { line: at, step, of: step.and_then(|step| of(line, step)), steps: 1.0, value })
     };
     lines.iter().enumerate().filter_map(point).collect()
 }

@@ -9,6 +9,7 @@
 //! beginning counts, with the facts printed since. A log with lines of two softwares that contradict one another is
 //! refused.
 
+mod clock;
 mod facts;
 mod line;
 mod speed;
@@ -20,8 +21,8 @@ pub use facts::LogFacts;
 pub use speed::{RunSpeed, SpeedUnit, StepWork};
 pub use steady::{Steady, SteadyPeriod};
 
+use clock::ClockedSteps;
 use line::{FigurePattern, LogPoint, figures, plain_lines};
-use steady::last_run;
 use stepsim_spec::{SpecError, catalog};
 
 /// The table of logs.
@@ -39,6 +40,8 @@ pub struct Log {
     pub lines: usize,
     /// The line behind the last of a run before the one that counts.
     begins: usize,
+    /// True if it had other global batches before.
+    changed: bool,
     /// The unit of that figure.
     unit: SpeedUnit,
     /// The steps over time; their median is of that unit.
@@ -81,26 +84,38 @@ impl Log {
         let table: LogTable = stepsim_located::shipped(catalog::file(FILE).unwrap_or_default())
             .map_err(|e| SpecError::file(FILE, e.to_string()))?;
         let lines = plain_lines(text);
-        let mut all: Vec<Log> = table.software.iter().filter_map(|format| log(format, &lines)).collect();
+        let from = LogFacts::last_batch(&table.facts, &lines);
+        let own = &lines[from..];
+        let mut all: Vec<Log> = table.software.iter().filter_map(|format| log(format, own)).collect();
         // Equal counts keep the order of the table.
         all.sort_by_key(|log| std::cmp::Reverse(log.lines));
         for other in all.iter().skip(1) {
             contradict(&all[0], other)?;
         }
         Ok(all.into_iter().next().map(|best| {
-            let facts = LogFacts::read(&table.facts, &lines, best.begins);
-            Log { facts, ..best }
+            let facts = LogFacts::read(&table.facts, &lines, from + best.begins);
+            Log { facts, changed: from > 0, ..best }
         }))
     }
 
     /// Times of steps that something else than a log says, in seconds; `None` where there are none.
     pub fn of_times(software: &str, seconds: &[f64]) -> Option<Log> {
-        let points: Vec<LogPoint> =
-            seconds.iter().map(|s| LogPoint { line: 0, step: None, value: *s }).collect();
-        let steady = Steady::of(&points)?;
+        let points: Vec<LogPoint> = seconds
+            .iter()
+            .map(|s| LogPoint { line: 0, step: None, of: None, steps: 1.0, value: *s })
+            .collect();
+        let steady = Steady::of(&points, false)?;
         let facts = LogFacts::default();
         let software = software.into();
-        Some(Log { software, lines: points.len(), begins: 0, unit: SpeedUnit::Seconds, steady, facts })
+        Some(Log {
+            software,
+            lines: points.len(),
+            begins: 0,
+            changed: false,
+            unit: SpeedUnit::Seconds,
+            steady,
+            facts,
+        })
     }
 
     /// The steady step, with its unit.
@@ -136,7 +151,8 @@ impl Log {
     }
 
     fn told(&self, steady: &str) -> String {
-        format!("{}, {} lines: {steady}", self.software, self.lines)
+        let changed = if self.changed { "; the global batch changed, the last counts" } else { "" };
+        format!("{}, {} lines: {steady}{changed}", self.software, self.lines)
     }
 }
 
@@ -153,9 +169,10 @@ fn log(format: &LogFormat, lines: &[String]) -> Option<Log> {
     // The best unit that most lines have: a summary at the end does not hide a figure of every line.
     let (unit, points) = all.into_iter().find(|(_, values)| 2 * values.len() >= most)?;
     let (software, lines, facts) = (format.name.clone(), points.len(), LogFacts::default());
-    let before = points.len() - last_run(&points).0.len();
-    let begins = before.checked_sub(1).map_or(0, |last| points[last].line + 1);
-    Some(Log { software, lines, begins, unit, steady: Steady::of(&unit.steps(points))?, facts })
+    let ClockedSteps { points, restarts, begins, rounded } = unit.steps(points);
+    let steady = Steady::of(&points, rounded)?;
+    let steady = Steady { restarts: steady.restarts + restarts, ..steady };
+    Some(Log { software, lines, begins, changed: false, unit, steady, facts })
 }
 
 /// Refuses a log in which as many lines of another software tell another step.

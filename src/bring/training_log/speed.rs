@@ -2,7 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::clock::{ClockedSteps, between};
 use super::line::LogPoint;
+use super::steady::last_run;
 use stepsim_price::model::flops::StepFlops;
 use stepsim_simulate::Inputs;
 
@@ -78,12 +80,15 @@ impl SpeedUnit {
     }
 
     /// The steps of points in this unit: for each its number and a time, or the inverse of a rate.
-    pub(super) fn steps(self, points: Vec<LogPoint>) -> Vec<LogPoint> {
-        let time = |value: f64| if self.is_rate() { 1.0 / value } else { value };
-        if self != SpeedUnit::Elapsed {
-            return points.into_iter().map(|p| LogPoint { value: time(p.value), ..p }).collect();
+    pub(super) fn steps(self, points: Vec<LogPoint>) -> ClockedSteps {
+        if self == SpeedUnit::Elapsed {
+            return between(&points);
         }
-        between(&points)
+        let time = |value: f64| if self.is_rate() { 1.0 / value } else { value };
+        let before = points.len() - last_run(&points).0.len();
+        let begins = before.checked_sub(1).map_or(0, |last| points[last].line + 1);
+        let points = points.into_iter().map(|p| LogPoint { value: time(p.value), ..p }).collect();
+        ClockedSteps { points, restarts: 0, begins, rounded: false }
     }
 
     /// A rate in words.
@@ -101,40 +106,6 @@ impl SpeedUnit {
         format!("{value:.1} {unit}")
     }
 }
-
-/// Steps between times since the run began. Where these are whole seconds, lines are taken together until the rounding
-/// of their two ends is a small part of what lies between them.
-fn between(points: &[LogPoint]) -> Vec<LogPoint> {
-    let is_whole = points.iter().all(|point| point.value.fract() == 0.0);
-    let least = if is_whole { WHOLE_SECONDS } else { f64::MIN_POSITIVE };
-    let step = |from: &LogPoint, to: &LogPoint| {
-        let steps = to.step?.checked_sub(from.step?).filter(|n| *n > 0)?;
-        let value = (to.value - from.value) / steps as f64;
-        (value > 0.0).then_some(LogPoint { value, ..*to })
-    };
-    let mut found = Vec::new();
-    let Some(mut from) = points.first() else { return found };
-    let mut last = None;
-    for to in points {
-        if to.step < from.step || to.value < from.value {
-            found.extend(last.take());
-            from = to;
-        }
-        last = step(from, to);
-        if last.is_some() && to.value - from.value >= least {
-            found.extend(last.take());
-            from = to;
-        }
-    }
-    // The rest counts where a run has no more.
-    if found.is_empty() {
-        found.extend(last);
-    }
-    found
-}
-
-/// Whole seconds that are taken together at least: their ends are rounded by one in forty.
-const WHOLE_SECONDS: f64 = 40.0;
 
 impl RunSpeed {
     /// Seconds of a step of so much work.
@@ -163,6 +134,16 @@ impl RunSpeed {
     }
 }
 
+/// A number whose commas stand before groups of three digits.
+fn grouped(text: &str) -> Option<f64> {
+    let mut groups = text.split('.').next()?.split(',');
+    let first = groups.next()?;
+    let is_group = |group: &str| group.len() == 3 && group.bytes().all(|b| b.is_ascii_digit());
+    let is_grouped = groups.clone().next().is_none() || first.len() <= 3 && groups.all(is_group);
+    let behind = text.split_once('.').is_none_or(|(_, behind)| !behind.contains(','));
+    if is_grouped && behind { text.replace(',', "").parse().ok() } else { None }
+}
+
 /// The units of speeds as one types them, with their factor.
 const WORDS: [(SpeedUnit, &str, f64); 16] = [
     (SpeedUnit::Seconds, "s sec s/it s/step s/iter", 1.0),
@@ -189,11 +170,9 @@ impl std::str::FromStr for RunSpeed {
     /// Reads a number with its unit: `13.1s`, `640 ms`, `31%`, `2100tok/s/gpu`.
     fn from_str(text: &str) -> Result<RunSpeed, String> {
         let lower = text.trim().to_ascii_lowercase().replace(' ', "");
-        let reads =
-            |end: &usize| lower.get(..*end).is_some_and(|n| n.replace(',', "").parse::<f64>().is_ok());
-        let digits = (1..=lower.len()).rev().find(reads).unwrap_or(0);
-        let (number, unit) = lower.split_at(digits);
-        let number = number.replace(',', "").parse::<f64>().ok().filter(|n| *n > 0.0 && n.is_finite());
+        let read = |end: usize| lower.get(..end).and_then(grouped).map(|number| (number, &lower[end..]));
+        let (number, unit) = (1..=lower.len()).rev().find_map(read).unwrap_or((0.0, &lower));
+        let number = Some(number).filter(|n| *n > 0.0 && n.is_finite());
         let found = WORDS.iter().find(|(_, words, _)| words.split(' ').any(|word| word == unit));
         match (number, found) {
             (Some(number), Some((unit, _, times))) => Ok(RunSpeed { unit: *unit, value: number * times }),

@@ -59,8 +59,8 @@ pub struct Steady {
 }
 
 impl Steady {
-    /// The steady step of points; `None` where there are none.
-    pub(super) fn of(points: &[LogPoint]) -> Option<Steady> {
+    /// The steady step of points, a mean of all where each is `rounded`; `None` where there are none.
+    pub(super) fn of(points: &[LogPoint], rounded: bool) -> Option<Steady> {
         let (points, restarts) = last_run(points);
         let points = by_step(points);
         let times: Vec<f64> = points.iter().map(|p| p.1).collect();
@@ -86,10 +86,14 @@ impl Steady {
         let is_level = |median: f64| !drifts && (median / level).ln().abs() <= CHANGE;
         let pooled =
             pieces.iter().filter(|piece| *piece == longest || median(&of(piece)).is_some_and(is_level));
-        let mut steady: Vec<f64> = pooled.flat_map(&of).collect();
+        let pooled: Vec<&[usize; 2]> = pooled.collect();
+        let of_pool = pooled.iter().flat_map(|piece| &kept[piece[0]..piece[1]]);
+        let (seconds, steps) =
+            of_pool.fold((0.0, 0.0), |sum, i| (sum.0 + times[*i] * points[*i].2, sum.1 + points[*i].2));
+        let mut steady: Vec<f64> = pooled.into_iter().flat_map(&of).collect();
         steady.sort_by(f64::total_cmp);
         let at = |part: f64| steady[((steady.len() - 1) as f64 * part).round() as usize];
-        let middle = median(&steady)?;
+        let middle = if rounded { seconds / steps } else { median(&steady)? };
         let spikes =
             (warm..times.len()).filter(|i| is_spike[*i]).map(|i| (points[i].0, times[i] / around(&times, i)));
         let spikes: Vec<(u64, f64)> = spikes.collect();
@@ -165,7 +169,7 @@ impl Steady {
 fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
-    sorted.get(sorted.len() / 2).copied()
+    sorted.get(sorted.len().saturating_sub(1) / 2).copied()
 }
 
 /// The median of the lines around one.
@@ -186,14 +190,18 @@ pub(super) fn last_run(points: &[LogPoint]) -> (&[LogPoint], usize) {
     }
 }
 
-/// One time a step, where several ranks print each: the median. Without numbers a line is a step.
-fn by_step(points: &[LogPoint]) -> Vec<(u64, f64)> {
+/// One time a step with the steps that it stands for, where several ranks print each: the median. Without numbers a line
+/// is a step.
+fn by_step(points: &[LogPoint]) -> Vec<(u64, f64, f64)> {
     if points.iter().any(|p| p.step.is_none()) {
-        return points.iter().enumerate().map(|(i, p)| (i as u64 + 1, p.value)).collect();
+        return points.iter().enumerate().map(|(i, p)| (i as u64 + 1, p.value, p.steps)).collect();
+    }
+    if points.iter().any(|p| p.steps != 1.0) {
+        return points.iter().map(|p| (p.step.unwrap_or_default(), p.value, p.steps)).collect();
     }
     let mut steps: std::collections::BTreeMap<u64, Vec<f64>> = std::collections::BTreeMap::new();
     points.iter().for_each(|p| steps.entry(p.step.unwrap_or_default()).or_default().push(p.value));
-    steps.into_iter().filter_map(|(step, values)| Some((step, median(&values)?))).collect()
+    steps.into_iter().filter_map(|(step, values)| Some((step, median(&values)?, 1.0))).collect()
 }
 
 /// The steps between spikes, where they are equal.
