@@ -285,7 +285,7 @@ fn a_command_line_and_a_file_of_the_same_words_are_one_step() {
     for (name, format, text, beside) in samples() {
         let program = match format.as_str() {
             "llama-factory" => "llamafactory-cli train",
-            "hf-trainer" => "torchrun sft.py",
+            "hf-trainer" => "torchrun train.py",
             "ms-swift" if text.contains("megatron sft") => continue,
             "ms-swift" => "swift sft",
             "axolotl" => "axolotl train run.yaml",

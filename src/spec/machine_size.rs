@@ -8,6 +8,7 @@
 use serde_json::{Value, json};
 
 use super::SpecError;
+use super::number::MAX_COUNT;
 
 /// Servers of this many GPUs share a board; a rack's domain is cut between them.
 const TRAY: u64 = 4;
@@ -81,7 +82,7 @@ fn whole_nodes(devices: u64, node: u64, site: u64, sites: u64, grows: bool) -> R
         }
         _ => format!("a multiple of {node} (whole nodes), at most {all}"),
     };
-    let most = if grows { u64::MAX } else { all };
+    let most = if grows { MAX_COUNT } else { all };
     let below = (devices.min(most) / node).max(1) * node;
     let above = below.saturating_add(node);
     let next = if above <= most && devices > 0 { format!("{below} or {above}") } else { below.to_string() };

@@ -419,7 +419,7 @@ impl WorkloadDraft {
         if says_nothing(&value) {
             return argument(Status::NotGiven, Vec::new(), "");
         }
-        if syntax::is_unknown(&value) {
+        if syntax::is_unknown(&value) && !rule.as_ref().is_some_and(ArgumentRule::takes_any) {
             let counts = rule.is_some_and(|rule| rule.targets().any(readable::is_number));
             return match counts {
                 true => argument(Status::Matters, Vec::new(), "its number is not worked out here"),

@@ -353,6 +353,11 @@ impl ArgumentRule {
         self.to.iter().chain(maps.flat_map(Map::keys)).map(String::as_str)
     }
 
+    /// True if any value has consequences, whatever it is.
+    pub fn takes_any(&self) -> bool {
+        self.values.contains_key("*")
+    }
+
     /// The fields that a value sets; `None` where it has no counterpart.
     pub fn puts(&self, value: &Value) -> Option<Vec<(String, Value)>> {
         let all = |map: &Map<String, Value>| -> Vec<(String, Value)> {

@@ -54,7 +54,7 @@ impl Vocabulary {
     }
     /// True if an argument changes the sizes of a model.
     pub fn is_size(&self, name: &str) -> bool {
-        any(&self.sizes, name)
+        any(&self.sizes, name) && !name.contains("recompute")
     }
     /// True if a key of a config.json with this value changes the sizes of a model.
     pub fn is_model_size(&self, key: &str, value: &Value) -> bool {

@@ -10,6 +10,7 @@ use serde_json::Value;
 use super::asked::budget;
 use super::outputs::WRITTEN;
 use super::progress::TerminalProgress;
+use super::screen::note_without_effect;
 use super::search::words::so_far;
 use super::write::{write_json, write_page, write_report};
 use super::{Failure, normal, outputs, say, stopping, width};
@@ -18,6 +19,7 @@ use screen::screen;
 use stepsim_bring::hugging_face::name_of;
 use stepsim_bring::imports::{Invocation, RunLength};
 use stepsim_bring::training_log::RunSpeed;
+use stepsim_read::analysis::head::Inert;
 use stepsim_read::page::sheet::quoted;
 use stepsim_simulate::Fault;
 use stepsim_spec::is_called_like_a_file;
@@ -136,6 +138,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         Err(failure) if failure.status == 3 => return Err(proposing(&plan, failure, &path)),
         planned => planned?,
     };
+    let is_asked = |inert: &&Inert| args.sets.iter().any(|set| set.starts_with(&inert.field));
+    let inert: Vec<&Inert> = planned.report.run.without_effect.iter().filter(is_asked).collect();
+    note_without_effect(&inert);
     let next = next(&plan, &path);
     let length = RunLength {
         steps: plan.length.steps.filter(|_| args.samples.or(args.epochs).is_none()),
