@@ -355,8 +355,8 @@ def learn(
     """Take the prices of kernels, host and collectives from a real step: its profiles, its logs or its time.
 
     ``workload``: The workload that was profiled: name or path.
-    ``traces``: Profiles of one or several ranks, as torch.profiler exports them; or times of kernels, one a line
-        (`.jsonl`); or logs of a training run, and outputs of nccl-tests.
+    ``traces``: Profiles of one or several ranks, as torch.profiler exports them, or their folder; or times of kernels,
+        one a line (`.jsonl`); or logs of a training run, and outputs of nccl-tests.
     ``topology``: The machine that it ran on [default: the one that the workload names].
     ``measured``: In place of files the measured time of the step: `3.2s`, `640ms`, or a number of seconds.
     ``settings``: Change a field of the workload, or behind `topology.` of the machine.
