@@ -17,6 +17,8 @@ impl WorkloadDraft {
             let text = self.variables.get(*variable)?.as_str()?;
             let flavor = if *variable == "model_name" { flavor } else { "" };
             // ModelScope writes folders with three strokes for a point.
+            let text =
+                [".yaml", ".yml", ".json"].iter().find_map(|end| text.strip_suffix(end)).unwrap_or(text);
             Some(format!("{text} {flavor}").trim().replace("___", "."))
         };
         let sized = |name: &String| name.contains(|c: char| c.is_ascii_digit());

@@ -17,6 +17,8 @@ pub(super) struct OwnRanks {
     rows: BTreeMap<String, (u64, String)>,
     ranks: BTreeMap<u64, RankEvents>,
     step: Option<Mark>,
+    /// The steps of a run of several.
+    rounds: Vec<Mark>,
     /// True if a slice of communication stands for several ops.
     merged: bool,
 }
@@ -34,7 +36,7 @@ impl OwnRanks {
             "compute" => Some(Family::Compute),
             "tp" | "cp" | "ep" | "pp send" | "pp recv" | "pp" | "dp" => Some(Family::Communication),
             "h2d" | "d2h" => Some(Family::Memory),
-            "stall" | "step" => None,
+            "stall" | "step" | "round" => None,
             _ => return,
         };
         let time = |name| event.raw(name).and_then(ns);
@@ -42,8 +44,12 @@ impl OwnRanks {
             return;
         };
         let end = start.saturating_add(length.max(0));
-        if category == "step" {
-            self.step = Some(Mark { name: category.to_owned(), start, end });
+        if ["step", "round"].contains(&category) {
+            let mark = Mark { name: category.to_owned(), start, end };
+            match category {
+                "step" => self.step = Some(mark),
+                _ => self.rounds.push(mark),
+            }
             return;
         }
         let Some((number_of_rank, _)) = self.rows.get(&*tid) else { return };
@@ -130,7 +136,8 @@ impl OwnRanks {
             }
             rank.file = file.to_string();
             rank.simulated = true;
-            rank.steps.extend(self.step.clone());
+            let steps = if self.rounds.is_empty() { self.step.as_slice() } else { &self.rounds };
+            rank.steps.extend_from_slice(steps);
             rank.events.sort_by_key(|e| (e.start, e.end));
             rank.stalls.sort_by_key(|s| s.start);
             if ranks.is_empty() {

@@ -215,8 +215,8 @@ fn rank(profile: &RankEvents, place: u64, window: Window) -> RankProfile {
     let without_launch = (profile.events.len() - linked.len()) as u64;
     let some_linked = !linked.is_empty() && without_launch > 0;
     let (mut all, of_linked) = (Sets::of(&profile.events), Sets::of(&linked));
-    if let (true, Some(step)) = (profile.simulated, profile.steps.first()) {
-        all.window = (step.start, step.end);
+    if let (true, [first, ..]) = (profile.simulated, profile.steps.as_slice()) {
+        all.window = (first.start, profile.steps[profile.steps.len() - 1].end);
     }
     let ns = ProfileWindows { all: all.breakdown(), linked: some_linked.then(|| of_linked.breakdown()) };
     let (events, sets) = match window {
@@ -263,7 +263,7 @@ fn steps(profile: &RankEvents) -> Vec<StepProfile> {
     let launched = |mark: &Mark| -> Vec<DeviceEvent> {
         let within = |e: &&DeviceEvent| match profile.launch_of(e) {
             Some(call) => mark.start <= call.start && call.start < mark.end,
-            None => profile.simulated,
+            None => profile.simulated && mark.start <= e.start && e.start < mark.end,
         };
         profile.events.iter().filter(within).copied().collect()
     };
