@@ -43,7 +43,7 @@ impl Objective {
     /// The order of a ranking, in words.
     pub fn order(self) -> &'static str {
         match self {
-            Objective::Time => "shortest first",
+            Objective::Time => "shortest first; within 2 %, one that bets on nothing unmeasured",
             Objective::TokensPerDevice => "most tokens a device first",
             Objective::Cost => "cheapest tokens first",
             Objective::Energy => "tokens of least energy first",
