@@ -288,9 +288,7 @@ impl<'f, 'a> SideQueues<'f, 'a> {
         };
         let beside = |r: Reductions| if last { r.overlap } else { r.every };
         let reduces = completes && self.asked.reductions.is_some_and(beside);
-        // The pass behind a backward one waits for reductions.
-        let waits = part.pass == Pass::Forward && self.asked.reductions.is_some_and(|r| r.held);
-        gathers || reduces || waits
+        gathers || reduces
     }
 
     /// The times behind a pass that visits units by these matrices.

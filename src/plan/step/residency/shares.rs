@@ -132,13 +132,6 @@ impl<'a> StateShares<'a> {
         let whole = self.placed.weights.is_empty() && workload.parallelism.pipeline.size == 1;
         whole && workload.autocasts() && workload.training.adapters.is_none()
     }
-    /// Passes wait for the reductions of earlier ones: whole gradients are there only until they are reduced. In a
-    /// pipeline they do so where weights are gathered.
-    pub(crate) fn waits_for_reductions(&self) -> bool {
-        let gathers = self.facts().cuts_weights() && self.gathers();
-        let alone = self.workload.parallelism.pipeline.size == 1;
-        gathers || alone && self.gradients_are_cut() && self.workload.reduces_every_micro_batch()
-    }
     /// Gradients live from the backward pass that makes them until the update, if a step has one backward pass
     /// through each unit; with more passes they wait for the last one.
     pub(crate) fn gradients_come_and_go(&self, passes: u32) -> bool {

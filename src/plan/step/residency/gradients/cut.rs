@@ -58,13 +58,15 @@ impl Home for ShardedGradients {
             let all = units.iter().map(|u| whole(u.unit)).sum();
             return vec![[all; 2]; units.len()];
         }
+        let bounded = shares.facts().cuts_weights();
         let bytes: Vec<f64> = units.iter().map(|u| whole(u.unit)).collect();
         let most = windows(&bytes, [0; 2], [0, 1]);
         let waiting = waiting(given, units, whole, |u| reduction_time(given, u).unwrap_or(0.0));
-        let bounded = shares.waits_for_reductions();
-        let of =
-            |(wait, most): ([f64; 2], [f64; 2])| [0.0, if bounded { wait[1].min(most[1]) } else { wait[1] }];
-        waiting.into_iter().zip(most).map(of).collect()
+        waiting
+            .into_iter()
+            .zip(most)
+            .map(|(wait, most)| [0.0, if bounded { wait[1].min(most[1]) } else { wait[1] }])
+            .collect()
     }
 
     /// A reduced part is added to what its tier holds.

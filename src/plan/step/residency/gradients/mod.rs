@@ -361,7 +361,7 @@ impl<H: Home> Law for ReducedGradients<H> {
             every: workload.reduces_every_micro_batch() && !adds_up,
             overlap: buckets.overlap,
             bucket_bytes: buckets.bucket_bytes,
-            held: shares.waits_for_reductions(),
+            held: shares.facts().cuts_weights() && shares.gathers(),
         };
         let cut = shares.gradients_are_cut();
         let whole =

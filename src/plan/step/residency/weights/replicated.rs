@@ -4,13 +4,9 @@
 //! round) stays. With `reuse_across_micro_batches` it stays while the rank's next pass in the same direction goes
 //! through the same chunk.
 //!
-//! Where gradients are cut and reduced after every micro-batch (ZeRO-2), passes wait for reductions as FSDP's do, so
-//! that no more than two gradients wait (FSDP's SHARD_GRAD_OP; DeepSpeed empties its buckets behind each pass).
-//!
 //! Copies that autocast makes of fp32 weights come with the forward visit and go with the backward one.
 
 use super::super::{ClassBytes, Law, LinkDemand, PolicyInputs, Residency, free};
-use super::gathered::{reductions_before, reductions_behind};
 use crate::step::chain::{Chain, Visit};
 use crate::step::residency::away::fraction_away;
 use crate::step::residency::law::windows_across;
@@ -38,11 +34,6 @@ impl Residency for ReplicatedWeights {
     }
 
     fn arrive(&mut self, w: &mut Writer<'_, '_>, b: &mut ProgramBuilder, chain: &mut Chain, visit: Visit) {
-        if w.setup.shares.waits_for_reductions() {
-            let backward = visit.pass != Pass::Forward;
-            reductions_before(w, backward).into_iter().for_each(|op| chain.wait(op));
-            reductions_behind(w, backward).iter().for_each(|op| chain.wait(*op));
-        }
         let (unit, placed) = (visit.unit as usize, &w.setup.shares.placed.weights);
         if w.setup.shares.copies_weights() && !self.on_device[unit] {
             chain.take(MemoryClass::Weights, w.unit_weight_bytes(visit.unit));
