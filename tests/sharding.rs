@@ -162,18 +162,3 @@ fn a_second_copy_of_weights_stays_on_the_device() {
     let error = Inputs::from_json(&value.to_string(), Some("dgx-a100-8"), &[], &Disk);
     assert!(error.is_err_and(|e| e.to_string().contains("second copy")));
 }
-
-/// Gradients that are cut wait for their sums one behind another, however slow the network is: a step of more micro-batches
-/// needs no more memory.
-#[test]
-fn gradients_that_wait_do_not_pile_up() {
-    for kind in ["zero2", "zero3"] {
-        let peak = |micro_batches: u32| {
-            let batch = format!("batch.global={}", 8 * micro_batches);
-            let slow = "topology.node.nics.link.bandwidth_GBps_per_direction=0.1";
-            run(inputs(kind, &[&batch, slow])).report(false).memory["hbm"].peak_bytes as f64
-        };
-        let [few, many] = [2, 16].map(peak);
-        assert!((many / few - 1.0).abs() < 0.01, "{kind}: {few} and {many} bytes");
-    }
-}
