@@ -21,12 +21,9 @@ const SIZE_WORDS: [&str; 14] = [
     "flash", "plus",
 ];
 
-/// Words that make another architecture of a name: Zebra-Llama is no Llama, Qwen2.5-VL has an encoder beside it, and a
-/// model of `4layer` is cut.
-const OTHER_KINDS: [&str; 20] = [
+/// Words that make another architecture of a name: Zebra-Llama is no Llama, and Qwen2.5-VL has an encoder beside it.
+const OTHER_KINDS: [&str; 18] = [
     "debugmodel",
-    "layer",
-    "layers",
     "zebra",
     "mamba",
     "gdn",
