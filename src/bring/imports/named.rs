@@ -16,9 +16,9 @@ impl WorkloadDraft {
         let name = |variable: &&str| {
             let text = self.variables.get(*variable)?.as_str()?;
             let flavor = if *variable == "model_name" { flavor } else { "" };
-            // ModelScope writes folders with three strokes for a point.
             let text =
                 [".yaml", ".yml", ".json"].iter().find_map(|end| text.strip_suffix(end)).unwrap_or(text);
+            // ModelScope writes folders with three strokes for a point.
             Some(format!("{text} {flavor}").trim().replace("___", "."))
         };
         let sized = |name: &String| name.contains(|c: char| c.is_ascii_digit());

@@ -124,6 +124,7 @@ fn whole_seconds_of_a_bar_are_no_steps_of_a_second() {
         let is_step = |log: &Log| {
             let found = log.seconds(&WORK);
             assert!((found / step_s - 1.0).abs() < 0.02, "{step_s}: {}", log.words(&WORK));
+            assert!(log.words(&WORK).contains("(mean of "), "{}", log.words(&WORK));
         };
         is_step(&log);
         // Bars of evaluations stand between, and a run that went on has a clock of its own.

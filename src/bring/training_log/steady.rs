@@ -36,8 +36,10 @@ pub struct SteadyPeriod {
 /// The steps of a log.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Steady {
-    /// Median of the steady step.
+    /// Median of the steady step; the mean where clocks are `rounded`.
     pub median: f64,
+    /// True if the clocks are of whole seconds.
+    pub rounded: bool,
     /// Half of what lies between the first and last tenth of the steady lines, over the median.
     pub spread: f64,
     /// Steady lines.
@@ -99,6 +101,7 @@ impl Steady {
         let spikes: Vec<(u64, f64)> = spikes.collect();
         Some(Steady {
             median: middle,
+            rounded,
             spread: (at(0.9) - at(0.1)) / 2.0 / middle,
             lines: steady.len(),
             warm_up: warm,
@@ -128,7 +131,8 @@ impl Steady {
     /// In words, with the words for a time.
     pub(super) fn told(&self, step: &dyn Fn(f64) -> String) -> String {
         let spread = if self.lines > 1 { format!(" ± {:.1} %", 100.0 * self.spread) } else { String::new() };
-        let mut parts = vec![format!("steady {}{spread} (median of {})", step(self.median), self.lines)];
+        let of = if self.rounded { "mean" } else { "median" };
+        let mut parts = vec![format!("steady {}{spread} ({of} of {})", step(self.median), self.lines)];
         if self.warm_up > 0 {
             parts.push(format!("{} to warm up", self.warm_up));
         }

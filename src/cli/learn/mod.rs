@@ -50,8 +50,7 @@ Examples:
   stepsim search mine.json -t 512xh100 --set prices=prices.json")]
 pub struct Args {
     /// Profiles of one or several ranks, as torch.profiler exports them, or their folder; or times of kernels, one a
-    /// line (`.jsonl`); or
-    /// logs of a training run, and outputs of nccl-tests
+    /// line (`.jsonl`); or logs of a training run, and outputs of nccl-tests
     #[arg(required_unless_present = "measured", value_name = "FILE")]
     traces: Vec<PathBuf>,
     /// In place of files the measured time of the step: `3.2s`, `640ms`, or a number of seconds; repeatable

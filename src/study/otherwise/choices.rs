@@ -32,11 +32,11 @@ pub(super) fn of(inputs: &Inputs) -> Vec<Idea> {
     list.placement();
     list.software();
     let ChoiceList { ideas, .. } = list;
-    ideas.into_iter().filter(|idea| has_software(w, idea)).collect()
+    ideas.into_iter().filter(|idea| software_has(w, idea)).collect()
 }
 
 /// True if the software of a step splits and shards as a choice would; what the step does already it may do less.
-fn has_software(w: &WorkloadSpec, idea: &Idea) -> bool {
+fn software_has(w: &WorkloadSpec, idea: &Idea) -> bool {
     let Remedy::Sets(sets) = &idea.way else { return true };
     let set = |path: &str| {
         let of =
