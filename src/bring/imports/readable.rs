@@ -35,13 +35,12 @@ impl UnreadNumber {
 /// Quantities and fields that are counts, from which others follow.
 const COUNTS: &str = "accumulation adapter_rank chunks decoder_sequence ffn_given ffn_multiple ffn_rounded_to \
     layers_per_chunk mamba_groups mamba_head_size mamba_heads mamba_state micro_batch_of_all micro_batch_tokens \
-    pad_vocabulary pipeline_micro_batch \
-    pipeline_micro_batches prompt_length recompute_layers recompute_one_in replica_batch \
-    replica_batch_over_stages replicate response_length rollout_batch sequences sequences_a_sample shard \
-    steps_per_rollout tensor context pipeline expert tokens_per_gpu tokens_per_step \
-    model.layers model.hidden model.ffn model.heads model.kv_heads model.vocabulary model.moe.experts sequence \
-    batch.global batch.micro_batch first_stage_layers last_stage_layers parallelism.tensor \
-    parallelism.context.size parallelism.pipeline.size parallelism.expert parallelism.data";
+    pad_vocabulary pipeline_micro_batch pipeline_micro_batches prompt_length recompute_layers recompute_one_in \
+    replica_batch replica_batch_over_stages replicate response_length rollout_batch sequences sequences_a_sample \
+    shard steps_per_rollout tensor context pipeline expert tokens_per_gpu tokens_per_step model.layers model.hidden \
+    model.ffn model.heads model.kv_heads model.vocabulary model.moe.experts sequence batch.global batch.micro_batch \
+    first_stage_layers last_stage_layers parallelism.tensor parallelism.context.size parallelism.pipeline.size \
+    parallelism.expert parallelism.data";
 /// Those that may have a fraction.
 const AMOUNTS: &str = "ffn_ratio ffn_multiplier offload_fraction per_device_batch";
 /// Those of a machine.
