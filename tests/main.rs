@@ -12,6 +12,7 @@ mod closed_form_memory;
 mod collective_cli;
 mod command;
 mod compare;
+mod copies;
 mod cross_attention;
 mod described;
 mod documents;

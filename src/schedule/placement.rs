@@ -184,6 +184,18 @@ impl StagePlacement {
     pub fn stage(&self, seat: Seat) -> StageAt {
         self.stages_at[seat.rank as usize][seat.chunk as usize]
     }
+    /// True if every stage lies on ranks r and p−1−r, once for each of two directions.
+    pub fn is_mirrored(&self) -> bool {
+        let p = self.ranks();
+        let [one, other] = self.paths.as_slice() else { return false };
+        p.is_multiple_of(2) && one.iter().zip(other).all(|(one, other)| one.rank + other.rank + 1 == p)
+    }
+    /// True if a rank with the last stage is without stage `first`, where the model begins: of whatever direction, so
+    /// that two directions and a V have both ends on one rank.
+    pub fn ends_apart(&self, first: u32) -> bool {
+        let begins = |rank: u32| self.stages_at[rank as usize].iter().any(|at| at.stage == first);
+        self.paths.iter().any(|path| path.last().is_some_and(|last| !begins(last.rank)))
+    }
     /// The seats of a direction, from the first stage to the last.
     pub fn path(&self, direction: u16) -> &[Seat] {
         &self.paths[direction as usize]

@@ -72,7 +72,7 @@ impl<'a> ClosedForm<'a> {
         let packs = step::Packs::new(workload, model, devices)?;
         let micro_batches = packs.most_passes().unwrap_or(workload.micro_batches(devices) as u32);
         let order = shortest_order(workload, micro_batches, known)?;
-        let (degrees, layout) = step::laid_out(workload, devices, machine)?;
+        let (degrees, layout) = step::laid_out(workload, (devices, &order.placement), machine)?;
         let tiers = tiers(workload, machine);
         let links_of = |pipeline_rank| {
             let place = (&layout, &degrees, pipeline_rank);
@@ -89,7 +89,7 @@ impl<'a> ClosedForm<'a> {
         let shard = Shard { images, ..packs.onto(Shard::over_domains(workload, model, domains)) };
         let loads = step::expert_load::of_layers(workload, model)?;
         let units = |shard: &Shard| {
-            let layers = known.layers(model, shard, workload, &loads, step::cuts_model(workload, &split));
+            let layers = known.layers(model, shard, workload, &loads, degrees.ends.is_some());
             (layers.layers.stages(workload, &split), layers)
         };
         let shares = StateShares::of(workload, model, degrees, machine)?;
@@ -101,7 +101,7 @@ impl<'a> ClosedForm<'a> {
         let mut borders = step::borders(workload, model, &room, &stages.0);
         borders.extend(step::side_border(workload, model));
         let layers = Arc::clone(&stages.1);
-        let tied = model.tied_embeddings && degrees.ends[0] != degrees.ends[1];
+        let tied = model.table_at_both_ends() && degrees.ends.is_some();
         let table = model.vocabulary.div_ceil(u64::from(degrees.tensor)) * model.hidden;
         let table = if tied { table as f64 * workload.gradient_message_bytes() } else { 0.0 };
         let steps = workload.fidelity.collectives == CollectiveFidelity::Steps;

@@ -56,7 +56,7 @@ impl<'a> RankLinks<'a> {
             let there = |group: &Group| {
                 own.size(*group) > 1
                     && match group {
-                        Group::Embedding => own.ends[0] != own.ends[1],
+                        Group::Embedding => own.ends.is_some(),
                         Group::Layer(CommGroup::Data) => workload.exchanges_images(),
                         Group::Pipeline => workload.side_ranks() > 0 && workload.trains_modules(),
                         _ => true,

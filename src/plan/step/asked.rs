@@ -10,7 +10,9 @@ use stepsim_fabric::topology::{Axis, Front, Layout, Machine};
 use stepsim_price::model::flops::TokenFlops;
 use stepsim_price::model::{CommGroup, forward_image_flops};
 use stepsim_schedule::sharding::{Exchange, GroupSize};
-use stepsim_schedule::{self as schedule, LayerSplit, Order, Pass, ScheduleChoice, Slot, split_layers};
+use stepsim_schedule::{
+    self as schedule, LayerSplit, Order, Pass, ScheduleChoice, Slot, StageAt, StagePlacement, split_layers,
+};
 use stepsim_spec::SpecError;
 use stepsim_spec::model::ModelSpec;
 use stepsim_spec::stack::UpdatePass;
@@ -18,12 +20,16 @@ use stepsim_spec::workload::{
     ContextKind, DispatcherKind, ExpertOverlap, ModelRef, OptimizerPlace, WorkloadSpec,
 };
 
-/// Sizes of the groups of a workload on `devices`, and the device of each rank.
+/// Sizes of the groups of a workload on `devices` with its stages so placed, and the device of each rank.
 ///
 /// # Errors
 /// The degrees multiply to too many ranks, or the rank map does not name a device of the machine for each.
-pub fn laid_out(w: &WorkloadSpec, devices: u64, machine: &Machine) -> Result<(Degrees, Layout), SpecError> {
-    let uncut = degrees(w, devices);
+pub fn laid_out(
+    w: &WorkloadSpec,
+    (devices, placement): (u64, &StagePlacement),
+    machine: &Machine,
+) -> Result<(Degrees, Layout), SpecError> {
+    let uncut = degrees(w, devices, placement);
     let layout = layout(w, &uncut, machine)?;
     let facts = w.sharding();
     let group = sharding_group(w, (&uncut, RankId(0)), &layout, machine);
@@ -66,10 +72,11 @@ fn on_one_node(d: &Degrees, first: RankId, layout: &Layout, machine: &Machine) -
 }
 
 /// Sizes of the groups of a workload on `devices`, with nothing cut.
-fn degrees(w: &WorkloadSpec, devices: u64) -> Degrees {
+fn degrees(w: &WorkloadSpec, devices: u64, placement: &StagePlacement) -> Degrees {
     let p = &w.parallelism;
     let (data, context) = (w.data_parallel(devices) as u32, p.context.size as u32);
-    let last = (p.pipeline.size as u32).saturating_sub(1);
+    let first = w.module_stages() as u32;
+    let end = |stage: u32| placement.seat(StageAt { direction: 0, stage }).rank;
     let inner = match p.context.kind {
         ContextKind::TwoLevel => p.context.inner() as u32,
         _ => 1,
@@ -84,7 +91,8 @@ fn degrees(w: &WorkloadSpec, devices: u64) -> Degrees {
         data,
         pipeline: p.pipeline.size as u32,
         front: w.module_devices().map(|own| Front { tensor: own.tensor as u32, data: own.data as u32 }),
-        ends: [(w.module_stages() as u32).min(last), last],
+        copies: if placement.is_mirrored() { 2 } else { 1 },
+        ends: placement.ends_apart(first).then(|| [end(first), end(placement.stages() - 1)]),
         ..Degrees::ONE_RANK
     }
 }
@@ -272,7 +280,7 @@ pub(super) fn groups_of(w: &WorkloadSpec, model: &ModelSpec, d: &Degrees, p: &Ti
     if w.side_ranks() > 0 && w.trains_modules() {
         groups.push(Group::Pipeline);
     }
-    if model.tied_embeddings && d.ends[0] != d.ends[1] {
+    if model.table_at_both_ends() && d.ends.is_some() {
         groups.push(Group::Embedding);
     }
     groups.retain(|g| d.grids().any(|grid| grid.size(*g) > 1));

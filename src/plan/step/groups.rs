@@ -15,7 +15,7 @@ pub enum Group {
     Dense(Exchange),
     /// Of the ranks that hold the same experts, those that exchange their state.
     Experts(Exchange),
-    /// Two stages of one pipeline that share a tied embedding table: the stage of the embedding, and the last.
+    /// Two stages of one pipeline that hold the embedding table: the stage of the embedding, and the last.
     Embedding,
     /// Stages of one pipeline at the same place, which hold a module each: its gradients.
     Pipeline,
@@ -89,8 +89,10 @@ pub struct Degrees {
     pub pipeline: u32,
     /// Degrees of the first pipeline rank where a module has devices of its own; all else here is of those behind it.
     pub front: Option<Front>,
-    /// Pipeline ranks of the embedding and of the head.
-    pub ends: [u32; 2],
+    /// Copies of every stage in a pipeline: one, or one for each direction.
+    pub copies: u32,
+    /// Pipeline ranks of the embedding and of the head, where none has both.
+    pub ends: Option<[u32; 2]>,
     /// Ranks over which the state of dense weights is cut.
     pub dense: Cuts<u32>,
     /// Ranks over which the state of experts is cut.
@@ -114,7 +116,8 @@ impl Degrees {
         data: 1,
         pipeline: 1,
         front: None,
-        ends: [0; 2],
+        copies: 1,
+        ends: None,
         dense: UNCUT,
         experts: UNCUT,
         front_dense: UNCUT,
@@ -151,9 +154,13 @@ impl Degrees {
         let stages = self.pipeline - u32::from(self.front.is_some());
         self.tensor * self.context * self.data * stages + self.front.map_or(0, Front::ranks)
     }
+    /// Ranks of a stage that hold the same dense weights.
+    fn on_a_stage(&self) -> u32 {
+        self.data * self.context
+    }
     /// Ranks that hold the same dense weights.
     pub fn replicas(&self) -> u32 {
-        self.data * self.context
+        self.on_a_stage() * self.copies
     }
     /// Ranks that hold the same experts.
     pub fn expert_replicas(&self) -> u32 {
@@ -168,13 +175,24 @@ impl Degrees {
     /// The ranks that hold the same dense weights as a rank, in order.
     pub(super) fn holders(&self, layout: &Layout, rank: RankId) -> impl Iterator<Item = RankId> {
         let [tp, _, ep, _, pp] = layout.coords(rank);
-        let context = self.context;
-        (0..self.replicas()).map(move |i| layout.rank([tp, i % context, ep, i / context, pp]))
+        let (context, data) = (self.context, self.data);
+        (0..self.replicas()).map(move |i| {
+            layout.rank([tp, i % context, ep, i / context % data, self.stage_of_copy(pp, i / context / data)])
+        })
+    }
+    /// The pipeline rank with a copy of the stages of another, by number: two directions meet ranks from both ends.
+    fn stage_of_copy(&self, pipeline_rank: u32, copy: u32) -> u32 {
+        let other = (self.pipeline - 1).saturating_sub(pipeline_rank);
+        match (self.copies, copy) {
+            (1, _) => pipeline_rank,
+            (_, 0) => pipeline_rank.min(other),
+            _ => pipeline_rank.max(other),
+        }
     }
     /// The groups of dynamic context parallelism: all powers of two up to the ranks of data × context (Megatron-LM
     /// makes them at the start of the run).
     pub fn dynamic_groups(&self) -> impl Iterator<Item = Group> + use<> {
-        let most = if self.dynamic { self.replicas().ilog2() } else { 0 };
+        let most = if self.dynamic { self.on_a_stage().ilog2() } else { 0 };
         (1..=most).map(|power| Group::Layer(CommGroup::ContextOf(power as u8)))
     }
     /// Members of a group.
@@ -227,12 +245,24 @@ impl Degrees {
         members.clear();
         let [tp, cp, ep, dp, pp] = layout.coords(rank);
         let at = |tp, cp, dp, pp| layout.rank([tp, cp, ep, dp, pp]);
+        let q = tp + self.tensor * (cp + self.context * dp);
+        let holders = self.on_a_stage();
         let in_stage =
             |q: u32| at(q % self.tensor, q / self.tensor % self.context, q / self.tensor / self.context, pp);
-        let q = tp + self.tensor * (cp + self.context * dp);
-        // Position among the ranks that hold the same dense weights.
+        // Positions among all ranks of both copies of the stages.
+        let copy = u32::from(pp != self.stage_of_copy(pp, 0));
+        let in_copies = |q: u32| {
+            let (of_copy, place) = (self.tensor * holders, q % (self.tensor * holders));
+            let pp = self.stage_of_copy(pp, q / of_copy);
+            at(
+                place % self.tensor,
+                place / self.tensor % self.context,
+                place / self.tensor / self.context,
+                pp,
+            )
+        };
+        // Position among the ranks of the stage that hold the same dense weights.
         let replica = cp + self.context * dp;
-        let same_weights = |i: u32| at(tp, i % self.context, i / self.context, pp);
         let block = self.expert * self.expert_tensor;
         match group {
             Group::Layer(CommGroup::Tensor) => members.extend((0..self.tensor).map(|t| at(t, cp, dp, pp))),
@@ -249,7 +279,7 @@ impl Degrees {
             }
             Group::Layer(CommGroup::ContextOf(power)) => {
                 let first = replica >> power << power;
-                members.extend((first..first + (1 << power)).map(same_weights));
+                members.extend((first..first + (1 << power)).map(|i| in_stage(tp + self.tensor * i)));
             }
             Group::Layer(CommGroup::ExpertTensor) => {
                 let first = q / self.expert_tensor * self.expert_tensor;
@@ -261,14 +291,17 @@ impl Degrees {
             }
             Group::Dense(exchange) => {
                 let span = exchange.span(&self.dense, self.replicas());
-                members.extend(together(replica, span).map(same_weights));
+                let all = together(copy * holders + replica, span);
+                members.extend(all.map(|i| in_copies(tp + self.tensor * i)));
             }
             Group::Experts(exchange) => {
                 let span = exchange.span(&self.experts, self.expert_replicas());
-                members.extend(together(q / block, span).map(|i| in_stage(q % block + i * block)));
+                let all = together((copy * holders * self.tensor + q) / block, span);
+                members.extend(all.map(|i| in_copies(q % block + i * block)));
             }
-            Group::Embedding if self.ends.iter().all(|end| stages.contains(end)) => {
-                members.extend(self.ends.map(|pp| at(tp, cp, dp, pp)));
+            Group::Embedding => {
+                let ends = self.ends.filter(|ends| ends.iter().all(|end| stages.contains(end)));
+                members.extend(ends.unwrap_or([pp; 2]).map(|pp| at(tp, cp, dp, pp)));
             }
             Group::Pipeline => members.extend(stages.map(|pp| at(tp, cp, dp, pp))),
             Group::Model => {

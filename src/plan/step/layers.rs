@@ -11,22 +11,18 @@ use stepsim_spec::workload::{RecomputeSpec, TrainedWeights, WorkloadSpec};
 
 /// The units of every stage, and behind them the units of a module that each pipeline rank holds beside its own.
 ///
-/// `split[stage]` are the transformer layers of a stage; the first stage also holds modules and the embedding, unless a
+/// `split[stage]` are the transformer layers of a stage, and whether the ends of the model lie apart, so that each has
+/// a table of its own; the first stage also holds modules and the embedding, unless a
 /// module has stages of its own before it, and the last multi-token-prediction modules and the head. `loads` are the
 /// tokens of the fullest rank over the mean, for each layer (or for all).
 pub fn units_of_stages(
     model: &ModelSpec,
     shard: &Shard,
     workload: &WorkloadSpec,
-    split: &[std::ops::Range<u32>],
+    (split, apart): (&[std::ops::Range<u32>], bool),
     loads: &[f64],
 ) -> Vec<Vec<Unit>> {
-    Layers::new(model, shard, workload, loads, cuts_model(workload, split)).stages(workload, split)
-}
-
-/// True if the ends of the language model lie on different stages.
-pub fn cuts_model(workload: &WorkloadSpec, split: &[std::ops::Range<u32>]) -> bool {
-    split.len() as u64 > workload.module_stages() + 1
+    Layers::new(model, shard, workload, loads, apart).stages(workload, split)
 }
 
 /// All layers of a model as one rank has them, equal ones planned once.
@@ -54,18 +50,18 @@ pub struct Layers {
 type Different<'m> = (Option<&'m str>, Option<u64>, TrainedWeights, [bool; 3]);
 
 impl Layers {
-    /// The layers of `model`; `cut` tells whether its ends lie on different stages. Other arguments as of
+    /// The layers of `model`; `apart` tells whether its ends lie on different ranks. Other arguments as of
     /// [`units_of_stages`].
     pub fn new(
         model: &ModelSpec,
         shard: &Shard,
         workload: &WorkloadSpec,
         loads: &[f64],
-        cut: bool,
+        apart: bool,
     ) -> Layers {
         let (policy, training) = (Arc::new(workload.recompute.clone()), &workload.training);
         let below = workload.trains_modules();
-        let holds_table = !model.tied_embeddings || cut;
+        let holds_table = !model.tied_embeddings || apart;
         let planned = |plan: LayerPlan| SizedPlan::new(plan, &policy);
         let mut known: Vec<(Different<'_>, SizedPlan)> = Vec::new();
         let of_reference = |mut plan: LayerPlan| {
@@ -106,8 +102,11 @@ impl Layers {
         let first = Shard { trained: training.of_embedding(), ..shard.clone() };
         let last = Shard { trained: training.of_head(model), ..shard.clone() };
         let load = loads.last().copied().unwrap_or(1.0);
-        let prediction = (0..model.prediction_modules)
-            .map(|_| planned(LayerPlan::prediction(model, &Shard { expert_load: load, ..last.clone() })));
+        let of_prediction = Shard { expert_load: load, ..last.clone() };
+        let prediction = (0..model.prediction_modules).map(|module| {
+            let holds_table = apart && !model.tied_embeddings && module == 0;
+            planned(LayerPlan::prediction(model, &of_prediction, holds_table))
+        });
         let images = |module: usize| shard.images.as_ref().and_then(|all| all.get(module).copied());
         let modules = workload.used_modules(model).into_iter().enumerate();
         Layers {

@@ -45,7 +45,7 @@ mod writer;
 pub use asked::{expert_domains, fewest_micro_batches, laid_out, layer_split, order};
 pub use error::PlanError;
 pub use forming::Forming;
-pub use layers::{Layers, cuts_model, units_of_stages};
+pub use layers::{Layers, units_of_stages};
 pub use messages::{Border, borders, side_border};
 pub use packs::Packs;
 pub use pass_share::share_of_pass;
@@ -190,11 +190,12 @@ pub fn plan_on(
     let micro_batches = packs.most_passes().unwrap_or(workload.micro_batches(devices) as u32);
     let mut order = order(workload, micro_batches)?;
     let split = layer_split(workload, model, &order)?;
-    let (degrees, layout) = laid_out(workload, devices, machine)?;
+    let (degrees, layout) = laid_out(workload, (devices, &order.placement), machine)?;
     let domains = expert_domains(workload, &degrees, &layout, machine)?;
     let shard = packs.onto(Shard::over_domains(workload, model, domains));
     let loads = expert_load::of_layers(workload, model)?;
-    let stages = units_of_stages(model, &shard, workload, &split, &loads);
+    let split = (split.as_slice(), degrees.ends.is_some());
+    let stages = units_of_stages(model, &shard, workload, split, &loads);
     check_size(workload, &order, &stages, packs.count())?;
     check_trained(workload, &stages)?;
     let borders = borders(workload, model, &shard, &stages);
@@ -216,6 +217,7 @@ pub fn plan_on(
         stages,
         steps,
         messages: Messages::new(borders, side_border(workload, model), lowering),
+        tied_embeddings: model.tied_embeddings,
         table_parameters: model.vocabulary.div_ceil(u64::from(degrees.tensor)) * model.hidden,
         forming: packs.dynamic().and_then(Forming::of),
     };
@@ -232,7 +234,7 @@ pub fn plan_on(
     let variants = variants(&layout, &variant);
     let write = |lowering: &mut Lowering<'_>| -> Result<Vec<VariantPrograms>, PlanError> {
         let written = variants.iter().map(|kind| {
-            let packed = packs.units(kind.documents, model, &shard, workload, &split, &loads);
+            let packed = packs.units(kind.documents, model, &shard, workload, split, &loads);
             let own = packs.passes(kind.documents).map(|passes| self::order(workload, passes)).transpose()?;
             let order = own.as_ref().unwrap_or(&order);
             let mut stage = Stage::new(&setup, order, prices.on(kind.class), lowering, packed);

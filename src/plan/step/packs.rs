@@ -201,7 +201,7 @@ impl Packs {
         model: &ModelSpec,
         shard: &Shard,
         workload: &WorkloadSpec,
-        split: &[std::ops::Range<u32>],
+        split: (&[std::ops::Range<u32>], bool),
         loads: &[f64],
     ) -> PackedStages {
         let mut known: Vec<(&Contents, Rc<StageLists>)> = Vec::new();

@@ -22,6 +22,8 @@ pub(super) struct Setup<'a> {
     pub(super) forming: Option<Forming>,
     /// Parameters of the embedding table on one rank.
     pub(super) table_parameters: u64,
+    /// True if the head multiplies by it, too.
+    pub(super) tied_embeddings: bool,
 }
 
 /// The variant that tells the programs of ranks of one pipeline rank apart.

@@ -15,8 +15,7 @@ impl LayerPlan {
     /// The token embedding, its table cut by rows of the vocabulary over tensor-parallel ranks.
     pub fn embedding(model: &ModelSpec, shard: &Shard) -> LayerPlan {
         let mut b = LayerBuilder::new(model, shard);
-        let rows = (model.vocabulary + model.extra_rows).div_ceil(shard.tensor);
-        b.parameters.dense = rows * model.hidden;
+        b.parameters.dense = table(model, shard);
         if model.positions == Positions::Learned {
             b.parameters.dense += model.sequence * model.hidden;
         }
@@ -26,10 +25,12 @@ impl LayerPlan {
 
     /// A multi-token-prediction module: the stream and the embedding of the next token, each normalised, side by side
     /// through one projection; a layer like the last; the LM head once more (DeepSeek-V3, section 2.2). It shares the
-    /// model's embedding and head: their tables are no parameters of the module.
-    pub fn prediction(model: &ModelSpec, shard: &Shard) -> LayerPlan {
+    /// model's embedding and head: their tables are no parameters of the module; `holds_table` is true where the
+    /// embedding is on another rank and this one holds a copy (Megatron-LM, language_module.py).
+    pub fn prediction(model: &ModelSpec, shard: &Shard, holds_table: bool) -> LayerPlan {
         let layer = model.layer(model.layers.saturating_sub(1));
         let mut b = LayerBuilder::new(&layer, shard);
+        b.parameters.dense += if holds_table { table(model, shard) } else { 0 };
         lookup(&mut b);
         b.norm("norm");
         b.norm("norm");
@@ -55,6 +56,11 @@ impl LayerPlan {
         b.parameters.dense += if holds_table { columns * model.hidden } else { 0 };
         b.finish(LayerKind::Head)
     }
+}
+
+/// Parameters of a rank's part of the embedding table.
+fn table(model: &ModelSpec, shard: &Shard) -> u64 {
+    (model.vocabulary + model.extra_rows).div_ceil(shard.tensor) * model.hidden
 }
 
 /// Rows of the embedding table, and their gradients.

@@ -48,6 +48,11 @@ impl ModelSpec {
         }
     }
 
+    /// True if the last stage reads the embedding table, too: as a tied head, or for the next token of a prediction module.
+    pub fn table_at_both_ends(&self) -> bool {
+        self.tied_embeddings || self.prediction_modules > 0
+    }
+
     /// Experts of each layer from the first on, one entry where all layers are of one kind.
     pub fn experts_by_layer(&self) -> Vec<u64> {
         let experts = |layer: u64| {

@@ -94,9 +94,14 @@ impl WorkloadSpec {
                 let range = if most > 1 { format!("1 to {most}") } else { "1".into() };
                 let allowed = format!("{range}: a layer on each, and a rank left for the language model");
                 p.add(&at, stages, allowed, "raise parallelism.pipeline.size, or leave it out");
-            } else if model.tied_embeddings && pipeline.turns() {
-                let hint = "schedule interleaved, or a model whose embeddings are not tied";
-                p.add(&at, stages, "a schedule whose stages go one way, with tied embeddings", hint);
+            } else if model.table_at_both_ends() && pipeline.turns() {
+                let hint = "schedule interleaved, or a model without tied embeddings and prediction modules";
+                p.add(
+                    &at,
+                    stages,
+                    "a schedule whose stages go one way, where both ends read the table",
+                    hint,
+                );
             }
             let split = pipeline.layer_split.iter().flatten().take(*stages as usize);
             if let Some(layers) = split.copied().find(|layers| *layers > 0) {

@@ -43,7 +43,7 @@ impl Situation<'_> {
     /// True if several ranks hold the same weights, of experts or all others.
     fn shares_weights(&self) -> bool {
         let p = &self.w.parallelism;
-        let holders = self.data() * p.context.size;
+        let holders = self.data() * p.context.size * p.pipeline.copies();
         let of_experts = holders * p.tensor / (p.expert * p.expert_tensor()).max(1);
         let by_image = |usage: &ModuleUseSpec| usage.parallelism == ModuleParallelism::Data;
         let of_module = self.w.module_devices().is_some_and(|own| own.data > 1)
@@ -159,7 +159,7 @@ const RULES: [InertRule; 41] = [
     (
         &["precision.gradient_communication"],
         // First and last stage sum the gradients of a table that they share.
-        |s| s.shares_weights() || s.model.tied_embeddings && s.stages() > 1,
+        |s| s.shares_weights() || s.model.table_at_both_ends() && s.stages() > 1,
         "one rank holds each weight",
     ),
     (

@@ -209,6 +209,13 @@ impl PipelineSpec {
         };
         self.size.saturating_mul((self.chunks() / directions).max(1))
     }
+    /// Copies of every stage in a pipeline: one for each direction; two where a file may say so.
+    pub fn copies(&self) -> u64 {
+        match self.choice() {
+            ScheduleChoice::Named(schedule) => schedule.facts().directions.into(),
+            ScheduleChoice::File => 2,
+        }
+    }
     /// True if stages may go back from the last rank to the first, or two ways: head and embedding are not at the two
     /// ends.
     pub fn turns(&self) -> bool {

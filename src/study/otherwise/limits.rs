@@ -13,6 +13,7 @@ use stepsim_plan::step::groups::Group;
 use stepsim_plan::step::laid_out;
 use stepsim_price::model::CommGroup;
 use stepsim_read::analysis::kind::OpKind;
+use stepsim_schedule::StagePlacement;
 use stepsim_spec::topology::Fabric;
 use stepsim_spec::{Kind, Topology, catalog, load};
 
@@ -189,7 +190,11 @@ fn leaves_node(step: &BaseStep<'_>, kind: OpKind) -> bool {
         OpKind::Expert => Group::Layer(CommGroup::Expert),
         _ => return true,
     };
-    let Ok((degrees, layout)) = laid_out(w, u64::from(machine.devices()), machine) else { return true };
+    // Where stages lie is nothing to groups inside one.
+    let line = StagePlacement::looped(w.parallelism.pipeline.size as u32, 1);
+    let Ok((degrees, layout)) = laid_out(w, (u64::from(machine.devices()), &line), machine) else {
+        return true;
+    };
     let ranks = (0..layout.ranks()).step_by((layout.ranks() as usize / SAMPLE).max(1));
     let mut members = Vec::new();
     ranks.map(RankId).any(|rank| {

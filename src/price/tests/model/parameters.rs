@@ -108,7 +108,7 @@ fn prediction_modules_have_the_parameters_and_products_of_a_layer_and_a_head() {
     let tables = 2 * with.vocabulary * with.hidden;
     assert_eq!(count.total() + count.prediction + tables, 684_489_845_504);
     let shard = Shard { expert: 1, sequence: 4096, ..Shard::whole(&with) };
-    let plan = LayerPlan::prediction(&with, &shard);
+    let plan = LayerPlan::prediction(&with, &shard, false);
     assert_eq!(plan.parameters.total(), count.prediction);
     let flops = |items: &[Item]| LayerPlan::flops(items);
     let (layer, head) =

@@ -295,9 +295,10 @@ fn name(hop: &ReductionHop) -> &'static str {
 /// First and last stage add up the gradients of the table they share.
 fn sum_tied_embedding(w: &mut Writer<'_, '_>, b: &mut ProgramBuilder, last: Option<OpId>) {
     let holds = |kind| w.units.iter().position(|u| u.plan.kind == kind);
-    let holder = match (holds(LayerKind::Embedding), holds(LayerKind::Head)) {
-        (Some(unit), None) | (None, Some(unit)) => unit,
-        _ => return,
+    let tied = w.setup.tied_embeddings;
+    let at_the_end = holds(if tied { LayerKind::Head } else { LayerKind::Prediction });
+    let ((Some(holder), None) | (None, Some(holder))) = (holds(LayerKind::Embedding), at_the_end) else {
+        return;
     };
     if w.units[holder].plan.trained.total() == 0 {
         return;
@@ -305,7 +306,8 @@ fn sum_tied_embedding(w: &mut Writer<'_, '_>, b: &mut ProgramBuilder, last: Opti
     let mut waits = w.reduced[holder].clone();
     waits.extend(last);
     let bytes = (w.setup.table_parameters as f64 * w.setup.shares.gradient_message_bytes).round() as u64;
-    let what = ("all-reduce tied embedding", Phase::Optimizer, None);
+    let name = if tied { "all-reduce tied embedding" } else { "all-reduce embedding table" };
+    let what = (name, Phase::Optimizer, None);
     let op = w.communicate(b, Group::Embedding, Op::AllReduce, bytes, what, &waits, NO_MICRO_BATCH);
     w.reduced[holder].extend(op);
 }
