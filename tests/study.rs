@@ -121,6 +121,8 @@ fn rows_have_columns_of_the_report() {
 
     let other = stepsim(&format!("sweep tiny-4 --vary batch.global=8 --resume -o {lines}")).refused();
     assert!(other.contains("no points of this study"));
+    let whole = stepsim(&format!("sweep tiny-4 --vary batch.global=8,16 --resume -o {table}")).refused();
+    assert!(whole.contains("came to its end") && whole.contains(".jsonl"), "{whole}");
 }
 
 /// Killed anywhere, a sweep goes on: cut at every twentieth byte, nothing is lost and nothing doubled.

@@ -120,12 +120,47 @@ pub fn schema(kind: Kind) -> serde_json::Value {
         Kind::Rules => schema_of::<RulesSpec>(),
         Kind::Reliability => schema_of::<Reliability>(),
     };
-    let Some(map) = schema.as_object_mut() else { return schema };
+    over_a_base(&mut schema, &format!("{} file", kind.name()));
+    // Content that stands in the place of a name may be laid over a base, too.
+    let contents: Vec<String> =
+        schema["$defs"].as_object().into_iter().flatten().filter_map(in_place).collect();
+    for content in contents {
+        over_a_base(&mut schema["$defs"][&content], "file of its kind");
+    }
+    let mut listed = Vec::new();
+    items(&schema, &mut listed);
+    // What a base has need not stand in a part of the file either; an element of a list is laid over nothing.
+    for (name, definition) in schema["$defs"].as_object_mut().into_iter().flatten() {
+        if let Some(map) = definition.as_object_mut().filter(|map| map.contains_key("properties"))
+            && !listed.contains(name)
+        {
+            map.shift_remove("required");
+        }
+    }
+    schema
+}
+
+/// The definition of the content that a definition allows beside the name of a file.
+fn in_place((name, definition): (&String, &serde_json::Value)) -> Option<String> {
+    let content = definition["anyOf"][1]["$ref"].as_str().filter(|_| name.contains("Reference"))?;
+    Some(content.strip_prefix("#/$defs/")?.into())
+}
+
+/// Names of the definitions that are elements of lists.
+fn items(schema: &serde_json::Value, listed: &mut Vec<String>) {
+    let element = schema["items"]["$ref"].as_str().and_then(|at| at.strip_prefix("#/$defs/"));
+    listed.extend(element.map(String::from));
+    let parts = schema.as_object().into_iter().flat_map(|map| map.values());
+    parts.chain(schema.as_array().into_iter().flatten()).for_each(|part| items(part, listed));
+}
+
+/// Adds the field `base` to the schema of an object, which need not have the fields that its base has.
+fn over_a_base(schema: &mut serde_json::Value, kind: &str) {
+    let Some(map) = schema.as_object_mut().filter(|map| map.contains_key("properties")) else { return };
     let required = map.shift_remove("required").unwrap_or_else(|| json!([]));
     map.insert("anyOf".into(), json!([{"required": ["base"]}, {"required": required}]));
-    let base = format!("Name or path of another {} file, over which this one is laid.", kind.name());
+    let base = format!("Name or path of another {kind}, over which this one is laid.");
     map["properties"]["base"] = json!({"type": "string", "description": base});
-    schema
 }
 
 /// JSON Schema of a type that a file holds.

@@ -119,6 +119,13 @@ pub fn present(path: &Path) -> SpecError {
         .hint("remove it to begin again; --resume goes on with one that was interrupted")
 }
 
+/// The table is whole, and a study has no rows of it to go on from.
+pub fn finished(path: &Path) -> SpecError {
+    SpecError::file(path.display().to_string(), "is the table of a study that came to its end")
+        .allowed("to go on with an interrupted table, or with JSON lines, which can also grow by new points")
+        .hint("remove it to begin again, or write to a name in .jsonl")
+}
+
 /// Rows of parts of one study in the order of its points, and the points below the last one that are missing.
 ///
 /// # Errors

@@ -10,7 +10,7 @@ use super::columns::ReportColumns;
 use super::csv::of_csv;
 use super::journal::Journal;
 use super::outcome::How;
-use super::rows::{Row, StudyError, present};
+use super::rows::{Row, StudyError, finished, present};
 use super::space::Space;
 use super::valued::{ValuedPoint, Valuer};
 use stepsim_core::pool;
@@ -104,7 +104,8 @@ pub fn sweep_each(
         if of_csv(output) { PathBuf::from(format!("{}.jsonl", output.display())) } else { output.clone() };
     let (whole, begun) = (output.is_file(), journal_path.is_file());
     if whole && !(options.resume && begun) {
-        return Err(present(output).into());
+        let refused = if options.resume { finished(output) } else { present(output) };
+        return Err(refused.into());
     }
     let mut journal = Journal::open(&journal_path, options.resume)?;
     let dropped = journal.dropped;
