@@ -7,7 +7,7 @@ use super::progress::TerminalProgress;
 use super::tables::{gib, table, term_table};
 use super::write::{write_json, write_report};
 use super::{Failure, say};
-use stepsim_around::calculon::{CalculonBeside, CalculonEstimate, Quirks, estimate};
+use stepsim_around::calculon::{CalculonBeside, CalculonEstimate, estimate};
 use stepsim_bring::calculon::{Calculon, FileNames};
 
 /// The case of an application with an execution and a system behind it; `None` where there is no such pair.
@@ -25,7 +25,7 @@ pub(super) fn read(files: [&PathBuf; 3]) -> Result<Calculon, Failure> {
 
 /// Calculon's terms; with a report, its 96 outputs under its own names.
 pub(super) fn alone(case: &Calculon, report: Option<&Path>) -> Result<(), Failure> {
-    let published = estimate(case, Quirks::AS_PUBLISHED);
+    let published = estimate(case, true);
     if let Some(path) = report {
         write_json(path, &published.outputs())?;
     }

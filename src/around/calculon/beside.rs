@@ -12,7 +12,7 @@ use stepsim_read::analysis::stall_cause::TimeTerm;
 use stepsim_simulate::jump::figures_edited;
 use stepsim_simulate::{Inputs, Options, SimulationError};
 
-use super::{CalculonEstimate, CalculonTerms, Quirks, estimate};
+use super::{CalculonEstimate, CalculonTerms, estimate};
 
 /// A cause of the difference, in seconds.
 #[derive(Clone, Debug, PartialEq)]
@@ -64,7 +64,7 @@ impl CalculonBeside {
         let blocks = imported.again(&["model.vocabulary=1".to_string()])?;
         let (ours, ..) = compare(&blocks, progress)?;
         let played = figures_edited(&imported, &Options::default(), &[], false)?.step_end;
-        let (published, repaired) = (estimate(case, Quirks::AS_PUBLISHED), estimate(case, Quirks::REPAIRED));
+        let (published, repaired) = (estimate(case, true), estimate(case, false));
         let memory = [published.memory.tier1.total(), closed_form(&blocks)?.fullest().total()];
         let imported_s = played.s();
         let causes = causes(&published, &repaired, &ours, imported_s);

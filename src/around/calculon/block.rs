@@ -1,7 +1,6 @@
 //! Sums over the layers of one block (restatement §2.5).
 
 use super::layers::{CalculonLayer, LayerPass};
-use super::quirks::Quirks;
 use super::tensor_parallel::{PerBlock, TensorCollective, TensorGroup};
 use stepsim_bring::calculon::{Calculon, CalculonOverlap, Recompute};
 
@@ -88,7 +87,7 @@ impl BlockCosts {
         case: &Calculon,
         group: &TensorGroup<'_>,
         layers: &[CalculonLayer],
-        quirks: Quirks,
+        published: bool,
     ) -> BlockCosts {
         let mut block = BlockCosts::default();
         let training = case.exe.training;
@@ -97,7 +96,7 @@ impl BlockCosts {
             block.forward_comm.add(&layer.comm.forward);
             block.add_bytes(layer, training);
             if training {
-                block.add_backward(layer, quirks);
+                block.add_backward(layer, published);
             }
             if layer.tiled && group.overlap != CalculonOverlap::None {
                 block.require_bandwidth(group, layer, training);
@@ -110,14 +109,11 @@ impl BlockCosts {
         block
     }
 
-    fn add_backward(&mut self, layer: &CalculonLayer, quirks: Quirks) {
+    fn add_backward(&mut self, layer: &CalculonLayer, published: bool) {
         if layer.flags.recomputed {
             let time = self.recompute.time + layer.forward.time;
             // As published, each recomputed layer adds the block's running total instead of its own share.
-            add(
-                &mut self.recompute,
-                if quirks.recompute_prefix_sums { &self.forward } else { &layer.forward },
-            );
+            add(&mut self.recompute, if published { &self.forward } else { &layer.forward });
             self.recompute.time = time;
         }
         add(&mut self.agrad, &layer.agrad);

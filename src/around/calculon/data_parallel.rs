@@ -8,7 +8,6 @@
 use super::block::BlockCosts;
 use super::costs::{Costs, NetOp, factor, net_time};
 use super::pipeline::CalculonPipeline;
-use super::quirks::Quirks;
 use super::tensor_parallel::PerBlock;
 use stepsim_bring::calculon::Calculon;
 
@@ -36,7 +35,7 @@ impl DataParallel {
         costs: &Costs<'_>,
         block: &BlockCosts,
         pipeline: &CalculonPipeline,
-        quirks: Quirks,
+        published: bool,
     ) -> DataParallel {
         let exe = &case.exe;
         if !exe.training || exe.data_par == 1 {
@@ -59,7 +58,7 @@ impl DataParallel {
         };
         if exe.data_par_overlap {
             let traffic: f64 = ops.iter().map(|&op| factor(net, op).0).sum();
-            dp.overlap(&HidingWindows::new(case, costs, block, pipeline, quirks), bytes * traffic);
+            dp.overlap(&HidingWindows::new(case, costs, block, pipeline, published), bytes * traffic);
         }
         dp
     }
@@ -109,14 +108,14 @@ impl HidingWindows {
         costs: &Costs<'_>,
         block: &BlockCosts,
         pipeline: &CalculonPipeline,
-        quirks: Quirks,
+        published: bool,
     ) -> HidingWindows {
         let exe = &case.exe;
         let n = &pipeline.counts;
         let (p, q) = (n.stages, n.chunk_blocks);
         let optimizer = if exe.optimizer_sharding { 0.0 } else { 1.0 };
         let hbm = |time: f64| {
-            if costs.roofline() && !quirks.roofline_windows_lose_memory_time { 0.0 } else { time }
+            if costs.roofline() && !published { 0.0 } else { time }
         };
         let step = optimizer * (block.optimizer.time - hbm(block.optimizer.memory_time));
         let busy = hbm(block.agrad.memory_time + block.wgrad.memory_time + block.recompute.memory_time);
@@ -129,7 +128,7 @@ impl HidingWindows {
             pipeline.backward.map(|time| time - busy + step).plus(shared_with_tensor.map(|time| -time));
         let chunk = window.chunk(q);
         let half = (pipeline.backward.base + pipeline.backward.edge) / 2.0;
-        let again = if quirks.optimizer_window_twice { step } else { 0.0 };
+        let again = if published { step } else { 0.0 };
         let flops_time = block.agrad.flops_time + block.wgrad.flops_time + block.recompute.flops_time;
         HidingWindows {
             p,

@@ -5,7 +5,6 @@
 
 use super::costs::Costs;
 use super::kinds::{AGRAD, EngineKind, FORWARD, LayerShape, LayerShapes, WGRAD};
-use super::quirks::Quirks;
 use super::tensor_parallel::{LayerComm, RegionSide, TensorGroup};
 use stepsim_bring::calculon::{AttentionProjections, Calculon, CalculonOverlap, Recompute, TensorComm};
 
@@ -100,8 +99,8 @@ struct LayerSizes {
     act_seq: f64,
 }
 
-/// The layers of one block in order of the forward pass, with `quirks` in force.
-pub fn layers(case: &Calculon, quirks: Quirks) -> Vec<CalculonLayer> {
+/// The layers of one block in order of the forward pass, `published` or repaired.
+pub fn layers(case: &Calculon, published: bool) -> Vec<CalculonLayer> {
     let (app, exe) = (&case.app, &case.exe);
     let tokens = exe.microbatch_size as f64 * app.seq_size as f64;
     let (hidden, t) = (app.hidden as f64, exe.tensor_par as f64);
@@ -124,7 +123,7 @@ pub fn layers(case: &Calculon, quirks: Quirks) -> Vec<CalculonLayer> {
     let mut block = BlockInputs {
         kinds: LayerShapes { beta },
         costs,
-        group: TensorGroup::new(case, costs, act, beta, quirks),
+        group: TensorGroup::new(case, costs, act, beta, published),
         shards: if exe.optimizer_sharding { exe.data_par as f64 } else { 1.0 },
         list: Vec::with_capacity(24),
     };

@@ -4,7 +4,6 @@
 
 use super::block::BlockCosts;
 use super::costs::Costs;
-use super::quirks::Quirks;
 use super::tensor_parallel::PerBlock;
 use stepsim_bring::calculon::{Calculon, Recompute};
 
@@ -80,10 +79,10 @@ impl Offload {
         block: &BlockCosts,
         forward: PerBlock<f64>,
         backward: PerBlock<f64>,
-        quirks: Quirks,
+        published: bool,
     ) -> Offload {
         let volume = volume(case, block);
-        let lose_memory = !costs.roofline() || quirks.roofline_windows_lose_memory_time;
+        let lose_memory = !costs.roofline() || published;
         let memory = |time: f64| if lose_memory { time } else { 0.0 };
         let forward_memory = memory(block.forward.memory_time);
         let backward_memory = memory(block.agrad.memory_time + block.wgrad.memory_time);
@@ -95,7 +94,7 @@ impl Offload {
             optimizer_overhead: PerBlock::default(),
             required: OffloadBandwidth::default(),
         };
-        if !quirks.optimizer_offload_every_microbatch {
+        if !published {
             let rest = overhead(costs, volume.backward - volume.optimizer, backward_memory, backward);
             offload.backward_overhead = rest;
             offload.optimizer_overhead = whole.plus(rest.map(|x| -x));

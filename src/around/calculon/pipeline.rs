@@ -3,7 +3,6 @@
 use super::block::BlockCosts;
 use super::costs::{Costs, NetOp, net_time};
 use super::offload::Offload;
-use super::quirks::Quirks;
 use super::tensor_parallel::PerBlock;
 use stepsim_bring::calculon::{Calculon, TensorComm};
 
@@ -73,7 +72,7 @@ pub struct CalculonPipeline {
 
 impl CalculonPipeline {
     /// The pipeline of `case`, made of blocks like `block`.
-    pub fn new(case: &Calculon, costs: &Costs<'_>, block: &BlockCosts, quirks: Quirks) -> CalculonPipeline {
+    pub fn new(case: &Calculon, costs: &Costs<'_>, block: &BlockCosts, published: bool) -> CalculonPipeline {
         let counts = Counts::new(case);
         let (forward_bytes, backward_bytes) = transfers(case);
         let forward_p2p = net_time(costs.nets[1], NetOp::P2p, forward_bytes, 2);
@@ -84,7 +83,7 @@ impl CalculonPipeline {
         let compute = block.recompute.time + block.agrad.time + block.wgrad.time;
         let mut backward_alone = exposed.map(|exposed| compute + exposed);
         backward_alone.edge += backward_p2p;
-        let offload = Offload::new(case, costs, block, forward_alone, backward_alone, quirks);
+        let offload = Offload::new(case, costs, block, forward_alone, backward_alone, published);
         let forward = forward_alone.plus(offload.forward_overhead);
         let backward = backward_alone.plus(offload.backward_overhead);
         let bubble = bubble(&counts, forward, backward);

@@ -7,7 +7,6 @@
 
 use super::costs::{Costs, NetOp, net_time};
 use super::kinds::{AGRAD, EngineKind, FORWARD, LayerShape, WGRAD};
-use super::quirks::Quirks;
 use stepsim_bring::calculon::{Calculon, CalculonOverlap, NetworkTier, TensorComm};
 
 /// A value for base blocks and for the edge block that ends a chunk.
@@ -91,7 +90,7 @@ pub struct TensorGroup<'a> {
     pub comm: TensorComm,
     /// Tiled overlap.
     pub overlap: CalculonOverlap,
-    quirks: Quirks,
+    published: bool,
 }
 
 impl<'a> TensorGroup<'a> {
@@ -101,7 +100,7 @@ impl<'a> TensorGroup<'a> {
         costs: Costs<'a>,
         elements: f64,
         beta: f64,
-        quirks: Quirks,
+        published: bool,
     ) -> TensorGroup<'a> {
         let exe = &case.exe;
         TensorGroup {
@@ -111,7 +110,7 @@ impl<'a> TensorGroup<'a> {
             bytes: elements * beta,
             comm: exe.tensor_par_comm_type,
             overlap: exe.tensor_par_overlap,
-            quirks,
+            published,
         }
     }
     fn net(&self) -> &'a NetworkTier {
@@ -173,7 +172,7 @@ impl<'a> TensorGroup<'a> {
         let (forward_time, forward) = stage(false, false, FORWARD);
         let (agrad_time, agrad) = stage(true, false, AGRAD);
         let (wgrad_time, mut redo) = stage(false, true, WGRAD);
-        if recommunicated && self.quirks.redo_takes_forward_exposure {
+        if recommunicated && self.published {
             redo.base.exposed_time = forward.base.exposed_time;
             redo.edge.exposed_time = forward.edge.exposed_time;
         }
@@ -189,11 +188,8 @@ impl<'a> TensorGroup<'a> {
         edge: TensorCollective,
     ) -> (f64, PerBlock<TensorCollective>) {
         let (time, base_exposed) = self.tile(flops, bytes, base.link_time);
-        let edge_exposed = if self.quirks.edge_takes_base_exposure {
-            base_exposed
-        } else {
-            self.tile(flops, bytes, edge.link_time).1
-        };
+        let edge_exposed =
+            if self.published { base_exposed } else { self.tile(flops, bytes, edge.link_time).1 };
         let exposed = |comm: TensorCollective, exposed_time| TensorCollective { exposed_time, ..comm };
         (time, PerBlock { base: exposed(base, base_exposed), edge: exposed(edge, edge_exposed) })
     }
@@ -224,7 +220,7 @@ impl<'a> TensorGroup<'a> {
         };
         if self.overlap == CalculonOverlap::Pipe {
             exposed += nt / t;
-            if self.quirks.pipe_tile_twice {
+            if self.published {
                 time += nt / t;
             }
         }
