@@ -3,7 +3,6 @@
 use stepsim::core::engine::{Record, undisturbed_time};
 use stepsim::core::ids::{OpId, RankId};
 use stepsim::core::program::{Op, Work};
-use stepsim::read::analysis::samples::OnPath;
 use stepsim::read::analysis::stalls::StallCause;
 use stepsim::simulate::{Inputs, Options, Simulation};
 
@@ -19,7 +18,7 @@ fn step_s(record: &Record) -> f64 {
 
 #[test]
 fn samples_are_the_runs_of_their_seeds() {
-    let noise = ["noise.compute_sigma=0.05", "noise.between_worker_sigma=0.01"];
+    let noise = ["noise.compute_sigma=0.05"];
     let samples = run("gpt2-8", &noise, 3).sample(3, 5, &mut |_| {}).unwrap();
     let mut steps: Vec<f64> = (3..8).map(|seed| step_s(&run("gpt2-8", &noise, seed).record)).collect();
     steps.sort_by(f64::total_cmp);
@@ -31,36 +30,14 @@ fn samples_are_the_runs_of_their_seeds() {
     assert_eq!(samples, again);
 }
 
-/// A run is a sample of its own seed without being played again, whether its ranks are folded or not.
-#[test]
-fn a_run_is_one_of_its_samples() {
-    for noise in [["noise.compute_sigma=0.05"], ["noise.between_worker_sigma=0.01"]] {
-        let of = |seed| {
-            let samples = run("gpt2-8", &noise, seed).sample(3, 3, &mut |_| {}).unwrap();
-            let number = |on: &OnPath| on.name.split(' ').nth(1).map(str::to_string);
-            let ranks: Vec<_> =
-                samples.critical_ranks.iter().map(|on| (number(on), on.samples, on.share)).collect();
-            (samples.histogram, samples.critical_stages, ranks)
-        };
-        assert_eq!(of(3), of(9));
-    }
-}
-
 /// Samples of a step that is not played by itself are those beside its run.
 #[test]
 fn samples_need_no_run() {
-    for noise in [["noise.compute_sigma=0.05"], ["noise.between_worker_sigma=0.01"]] {
-        let beside = run("gpt2-8", &noise, 3).sample(3, 4, &mut |_| {}).unwrap();
-        let sets: Vec<String> = noise.iter().map(|s| s.to_string()).collect();
-        let inputs = Inputs::load("gpt2-8", None, &sets).unwrap();
-        let options = Options { seed: 3, ..Options::default() };
-        let alone = Simulation::sample_alone(&inputs, &options, 4, &mut |_| {}).unwrap();
-        let shares = |on: &[OnPath]| on.iter().map(|on| (on.samples, on.share)).collect::<Vec<_>>();
-        assert_eq!(
-            (&alone.histogram, alone.max_s, shares(&alone.critical_ranks)),
-            (&beside.histogram, beside.max_s, shares(&beside.critical_ranks)),
-        );
-    }
+    let noise = "noise.compute_sigma=0.05";
+    let beside = run("gpt2-8", &[noise], 3).sample(3, 4, &mut |_| {}).unwrap();
+    let inputs = Inputs::load("gpt2-8", None, &[noise.to_owned()]).unwrap();
+    let options = Options { seed: 3, ..Options::default() };
+    assert_eq!(Simulation::sample_alone(&inputs, &options, 4, &mut |_| {}).unwrap(), beside);
 }
 
 /// Kernels draw each for itself: the sum of n equal ones varies by σ/√n, of unequal ones by σ·√Σt²/Σt.
@@ -83,20 +60,6 @@ fn jitter_of_many_kernels_averages_out() {
     // Of eight ranks: χ² with 7 degrees of freedom lies in here with 99.9 %.
     assert!((0.29..1.9).contains(&(spread / expected)), "{spread}, not {expected}");
     assert!(spread < sigma / 4.0, "a rank draws more than one factor");
-}
-
-/// Data-parallel ranks meet once a step, so the step is as long as the slowest: with a 1 in 8 chance each, at least
-/// one of 8 devices is slow in 1 − (7/8)⁸ = 66 % of the samples.
-#[test]
-fn one_slow_device_slows_the_step() {
-    let healthy = step_s(&run("gpt2-8", &[], 0).record);
-    let noise = r#"noise.random_stragglers={"fraction":0.125,"slowness":1.5,"what":"device"}"#;
-    let samples = run("gpt2-8", &[noise], 0).sample(0, 200, &mut |_| {}).unwrap();
-    assert_eq!(samples.min_s, healthy);
-    // The kernels are most of the step, so a slow one makes it 1.2 to 1.5 times as long.
-    let slow: u64 = samples.histogram.iter().filter(|b| b.to_s > 1.2 * healthy).map(|b| b.samples).sum();
-    assert!((110..155).contains(&slow), "{slow} of 200; 131 ± 7 expected");
-    assert!(samples.max_s <= 1.5 * healthy);
 }
 
 #[test]

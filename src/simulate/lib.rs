@@ -106,8 +106,6 @@ pub struct Simulation {
     pub record: Record,
     /// Seconds that planning, folding and playing took.
     pub wall_s: f64,
-    /// Slowness of each rank before anything was drawn.
-    slowness: Vec<f64>,
     /// Seed of what was drawn.
     seed: u64,
     /// Found when it is first asked for: reports and timelines show it.
@@ -267,7 +265,7 @@ impl StepRequest<'_> {
         progress: &mut dyn FnMut(u64),
     ) -> Result<(Simulation, Option<EngineError>), SimulationError> {
         let (begun, options) = (Clock::start(), self.options);
-        let (plan, folded, slowness) = self.prepared()?;
+        let (plan, folded) = self.prepared()?;
         engine::check_record_size(&folded.world, options.record_bytes)?;
         let mut record = Record::for_world(&folded.world);
         let mut watched = Watched { record: &mut record, ops: 0, progress };
@@ -284,18 +282,15 @@ impl StepRequest<'_> {
         };
         let (inputs, wall_s) = (self.inputs.clone(), begun.elapsed().as_secs_f64());
         let (seed, slack) = (options.seed, OnceLock::new());
-        Ok((Simulation { inputs, plan, folded, record, wall_s, slowness, seed, slack }, failure))
+        Ok((Simulation { inputs, plan, folded, record, wall_s, seed, slack }, failure))
     }
 
-    /// The plan with its noise, and what is played of it; the slowness of each rank before anything was drawn.
-    fn prepared(self) -> Result<(Plan, FoldedWorld, Vec<f64>), SimulationError> {
-        let inputs = self.inputs;
-        let mut plan = self.planned(inputs, self.options.steps)?;
-        let slowness = plan.world.ranks.iter().map(|r| r.slowness).collect::<Vec<_>>();
-        let (noise, machine) = (&inputs.workload.value.noise, &inputs.machine);
-        noise::draw(&mut plan.world, &slowness, &plan.layout, machine, noise, self.options.seed);
+    /// The plan with its noise, and what is played of it.
+    fn prepared(self) -> Result<(Plan, FoldedWorld), SimulationError> {
+        let mut plan = self.planned(self.inputs, self.options.steps)?;
+        noise::draw(&mut plan.world, &self.inputs.workload.value.noise, self.options.seed);
         let folded = self.folded(&plan.world);
-        Ok((plan, folded, slowness))
+        Ok((plan, folded))
     }
 
     /// The plan of its inputs, or of those that stand in for them, with its edits and all noise that is not drawn.
@@ -328,7 +323,7 @@ impl StepRequest<'_> {
 /// # Errors
 /// The inputs do not fit, or the world is none.
 pub fn ops_to_play(inputs: &Inputs, options: &Options) -> Result<u64, SimulationError> {
-    let (_, folded, _) = StepRequest { inputs, options, edits: &[], common: None }.prepared()?;
+    let (_, folded) = StepRequest { inputs, options, edits: &[], common: None }.prepared()?;
     Ok(folded.world.op_instances())
 }
 

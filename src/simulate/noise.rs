@@ -2,28 +2,22 @@
 //!
 //! A kernel's time is multiplied by exp(σ·z), z standard normal, and by the slowness of its rank. Factors of kernels
 //! are drawn once into a table with ChaCha8; each (rank, op) takes an entry by a fixed hash of its rank's seed, so a
-//! rank draws the same in whatever order events come. Each kind of noise draws from a stream of its own: switching one
-//! on leaves what the others draw as it was.
+//! rank draws the same in whatever order events come.
 //!
 //! Hazard: with fidelity `formula` no link is used, and slow links change nothing.
 
 use rand::{Rng, RngCore, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use stepsim_core::ids::{DeviceId, RankId, ResourceId};
+use stepsim_core::ids::{RankId, ResourceId};
 use stepsim_core::program::{Edit, World};
 use stepsim_fabric::topology::{Axis, Layout, Machine};
 use stepsim_plan::step::Plan;
-use stepsim_spec::workload::{NoiseSpec, StragglerSpec, StragglerUnit};
+use stepsim_spec::workload::{NoiseSpec, StragglerSpec};
 use stepsim_spec::{SpecError, glob};
 
 /// Entries of the table of factors.
 const FACTORS: usize = 8192;
-
-/// Streams of the generator.
-const KERNELS: u64 = 0;
-const WORKERS: u64 = 1;
-const STRAGGLERS: u64 = 2;
 
 /// Applies the noise that does not depend on the seed: named stragglers and slow links.
 ///
@@ -74,44 +68,12 @@ fn meant(straggler: &StragglerSpec, layout: &Layout, rank: RankId) -> bool {
         && is(straggler.tensor_rank, layout.coordinate(rank, Axis::Tp))
 }
 
-/// Draws the noise of a seed, on top of [`apply_fixed`]. `slowness` holds each rank's factor without it, so that
-/// worlds can be drawn again and again.
-pub fn draw(
-    world: &mut World,
-    slowness: &[f64],
-    layout: &Layout,
-    machine: &Machine,
-    noise: &NoiseSpec,
-    seed: u64,
-) {
-    let stream = |number| {
-        let mut rng = ChaCha8Rng::seed_from_u64(seed);
-        rng.set_stream(number);
-        rng
-    };
+/// Draws the noise of a seed, on top of [`apply_fixed`] and in place of what was drawn before.
+pub fn draw(world: &mut World, noise: &NoiseSpec, seed: u64) {
     if noise.compute_sigma > 0.0 {
-        let mut rng = stream(KERNELS);
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
         world.jitter = (0..FACTORS).map(|_| log_normal(&mut rng, noise.compute_sigma)).collect();
         world.ranks.iter_mut().for_each(|rank| rank.jitter_seed = rng.next_u64() | 1);
-    }
-    let mut workers = stream(WORKERS);
-    let mut units = stream(STRAGGLERS);
-    let random = noise.random_stragglers.filter(|r| r.fraction > 0.0);
-    let by_node = random.is_some_and(|r| r.what == StragglerUnit::Node);
-    let unit_of = |device: DeviceId| if by_node { machine.node_of(device) } else { device.0 };
-    let count = (0..machine.devices()).map(|d| unit_of(DeviceId(d)) + 1).max().unwrap_or(0);
-    let slow: Vec<bool> =
-        random.map_or(Vec::new(), |r| (0..count).map(|_| units.random_bool(r.fraction)).collect());
-    for ((r, rank), fixed) in (0..).zip(&mut world.ranks).zip(slowness) {
-        rank.slowness = *fixed;
-        if noise.between_worker_sigma > 0.0 {
-            rank.slowness *= log_normal(&mut workers, noise.between_worker_sigma);
-        }
-        if let Some(random) = random
-            && slow[unit_of(layout.device(RankId(r))) as usize]
-        {
-            rank.slowness *= random.slowness;
-        }
     }
 }
 

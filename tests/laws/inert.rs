@@ -72,10 +72,6 @@ fn fields() -> Vec<(&'static str, Vec<Value>)> {
             "noise.stragglers",
             &[json!([{"rank": 0, "slowness": 1.0}]), json!([{"rank": 0, "slowness": 2.0}])],
         ),
-        field(
-            "noise.random_stragglers",
-            &[json!({"fraction": 0.0}), json!({"fraction": 0.9, "slowness": 2.0})],
-        ),
     ]
 }
 
@@ -146,7 +142,7 @@ fn played(step: &Value) -> Option<(Inputs, Report)> {
 fn what_is_called_without_effect_has_none() {
     let (mut draws, fields) = (Draws(0x5eed_0007), fields());
     let (mut acted, mut silent): (BTreeMap<&str, u32>, BTreeMap<&str, u32>) = Default::default();
-    for i in 0..4 * count() {
+    for i in 0..5 * count() {
         let (field, values) = &fields[i as usize % fields.len()];
         let without = drawn(&mut draws);
         let mut with = without.clone();

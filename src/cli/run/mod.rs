@@ -11,7 +11,7 @@ use std::path::Path;
 use super::command_line::EXAMPLE;
 use super::progress::TerminalProgress;
 use super::screen::{note_cost, note_order, note_without_effect};
-use super::timeline::{Also, TimelineSelection, is_map, traced, write_trace};
+use super::timeline::{TimelineSelection, is_map, traced, write_trace};
 use super::write::{write_file, write_json, write_report};
 use super::{Failure, normal, outputs, say};
 use stepsim_core::engine::EngineError;
@@ -163,9 +163,7 @@ pub fn drawn(inputs: &Inputs) -> Result<(), Failure> {
         return Ok(());
     }
     let problem = "the workload has no noise that is drawn, so all samples would be equal";
-    let noise =
-        "give it some: noise.compute_sigma=0.02, or noise.random_stragglers, noise.between_worker_sigma";
-    Err(SpecError::file("--samples", problem).hint(noise).into())
+    Err(SpecError::file("--samples", problem).hint("give it some: noise.compute_sigma=0.02").into())
 }
 
 /// Writes the timeline of a run, if one is asked for, with what the step hangs on; returns what is to be said of its
@@ -188,7 +186,7 @@ pub fn timeline(args: &Args, run: &Simulation, hangs_on: &str) -> Result<Option<
     let mut meta = meta(args, run);
     timeline::results(&mut meta, run);
     meta.hang_on(hangs_on);
-    write_trace(run, &meta, &shown, path, Also::Nothing)
+    write_trace(run, &meta, &shown, path)
 }
 
 /// The timeline's contents, as requested.
@@ -255,7 +253,7 @@ fn cut_short(args: &Args, run: &Simulation, failure: EngineError) -> Failure {
         let shown = TimelineSelection { window: Some(window), complete: false, ..as_asked(args, &ranks) };
         let mut meta = meta(args, run);
         meta.text("failed", failure.to_string());
-        write_trace(run, &meta, &shown, path, Also::Nothing).map(|_| path)
+        write_trace(run, &meta, &shown, path).map(|_| path)
     });
     match written {
         None => failure.into(),

@@ -171,14 +171,14 @@ fn figures_of(asked: StepRequest, exposed_before: Time) -> Result<Figures, Simul
     if exposed_before == Time::ZERO {
         // Nothing is read of single ops: none is recorded, and the step of all ranks need not be kept beside what is
         // played.
-        let (plan, folded, _) = asked.prepared()?;
+        let (plan, folded) = asked.prepared()?;
         let flops = flops(&plan);
         drop(plan);
         asked.counts(&folded.world);
         let (end, peak) = Brief::of(&folded.world, "hbm")?;
         return Ok(with_speed(inputs, end, flops, peak, StoodStill::default(), None));
     }
-    let (plan, folded, _) = asked.prepared()?;
+    let (plan, folded) = asked.prepared()?;
     asked.counts(&folded.world);
     engine::check_record_size(&folded.world, options.record_bytes)?;
     let mut kept = RunRecorder::of(&folded.world);

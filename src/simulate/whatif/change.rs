@@ -251,9 +251,7 @@ impl Subject {
                 return sets.into_iter().flatten().map(str::to_owned).collect();
             }
             Subject::DeviceClasses => &["topology.other_nodes=[]"],
-            Subject::Stragglers => {
-                &["noise.stragglers=[]", "noise.random_stragglers=null", "noise.between_worker_sigma=0"]
-            }
+            Subject::Stragglers => &["noise.stragglers=[]"],
             Subject::Jitter => &["noise.compute_sigma=0"],
             Subject::SlowLinks => &["noise.slow_links=[]"],
             _ => &[],

@@ -307,7 +307,6 @@ impl WorkloadSpec {
     fn check_noise(&self, p: &mut Problems) {
         let noise = &self.noise;
         p.range("noise.compute_sigma", noise.compute_sigma, 0.0, 10.0);
-        p.range("noise.between_worker_sigma", noise.between_worker_sigma, 0.0, 10.0);
         for (i, s) in noise.stragglers.iter().enumerate() {
             p.range(format!("noise.stragglers[{i}].slowness"), s.slowness, 1.0, 1e6);
             let par = &self.parallelism;
@@ -328,9 +327,6 @@ impl WorkloadSpec {
                 }
             }
         }
-        let random = noise.random_stragglers;
-        p.range("noise.random_stragglers.fraction", random.map(|r| r.fraction), 0.0, 1.0);
-        p.range("noise.random_stragglers.slowness", random.map(|r| r.slowness), 1.0, 1e6);
         for (i, link) in noise.slow_links.iter().enumerate() {
             p.range(format!("noise.slow_links[{i}].slowness"), link.slowness, 1.0, 1e6);
         }

@@ -79,7 +79,7 @@ impl Situation<'_> {
 /// Fields, when they act, and what is the case where they do not.
 type InertRule = (&'static [&'static str], fn(&Situation) -> bool, &'static str);
 
-const RULES: [InertRule; 41] = [
+const RULES: [InertRule; 40] = [
     (
         &["parallelism.sequence_parallel", "parallelism.tensor_overlap"],
         |s| s.w.parallelism.tensor > 1,
@@ -227,11 +227,6 @@ const RULES: [InertRule; 41] = [
         "fidelity.compute is not constant",
     ),
     (&["fidelity.launch_overhead"], |s| s.w.stack().host.is_some(), "the stack launches at no cost"),
-    (
-        &["noise.random_stragglers"],
-        |s| s.w.noise.random_stragglers.is_none_or(|r| r.fraction > 0.0 && r.slowness > 1.0),
-        "nobody is slower",
-    ),
     (&["noise.stragglers"], |s| s.w.noise.stragglers.iter().any(|r| r.slowness > 1.0), "nobody is slower"),
     (&["modules.*.order"], |s| s.w.has_uneven_images(), "all sequences have equally many images"),
     (&["modules.*.exchange"], |s| s.w.has_uneven_images(), "all sequences have equally many images"),

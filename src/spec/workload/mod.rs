@@ -37,7 +37,7 @@ pub use memory::{
     RecomputeSpec,
 };
 pub use modules::{DrawnItems, ModuleDevices, ModuleParallelism, ModuleUseSpec, TrainedPart};
-pub use noise::{NoiseSpec, RandomStragglersSpec, SlowLinkSpec, StragglerSpec, StragglerUnit};
+pub use noise::{NoiseSpec, SlowLinkSpec, StragglerSpec};
 pub use parallelism::{
     ContextKind, ContextSpec, DynamicContextSpec, ElementBudgets, GradientBucketSpec, GroupAxis,
     ParallelismSpec, PipelineSpec, PointToPoint, ShardingPrefetch, ShardingSpec, TensorOverlap,

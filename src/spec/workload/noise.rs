@@ -5,15 +5,11 @@
 //! * `compute_sigma`: a pass of one micro-batch through a stage varies by 0.016 (forward) and 0.024 (backward) among
 //!   healthy workers of a 64-GPU job (ByteDance-Seed/StragglerAnalysis, OSDI 2025 artifact). Kernels that vary
 //!   independently average out, so k equal kernels a pass call for √k times that.
-//! * `between_worker_sigma`: 0.0031 forward, 0.0038 backward among the workers of one stage (the same job).
-//! * `random_stragglers`: 0.5 % of the machines, 1.1 times slower (MegaScale, NSDI 2024, from memory, not re-checked).
 //! * `stragglers`: one stage-worker 2.5 times slower made a step of 16 stage-workers 1.973 times as long
 //!   (StragglerAnalysis, injected).
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-
-use stepsim_core::declare::defaults;
 
 /// Jitter, stragglers and slow links; nothing by default.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -21,15 +17,9 @@ use stepsim_core::declare::defaults;
 pub struct NoiseSpec {
     /// Standard deviation of the logarithm of every kernel's time, drawn for each kernel alone.
     pub compute_sigma: f64,
-    /// Standard deviation of the logarithm of a rank's slowness, drawn once a step for each rank (measured: 0.003 to
-    /// 0.004).
-    pub between_worker_sigma: f64,
     /// Ranks that are slower than the rest.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub stragglers: Vec<StragglerSpec>,
-    /// Slow devices or nodes that are drawn anew for each seed.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub random_stragglers: Option<RandomStragglersSpec>,
     /// Links that carry less than they should.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub slow_links: Vec<SlowLinkSpec>,
@@ -39,8 +29,6 @@ impl NoiseSpec {
     /// True if anything depends on the seed.
     pub fn is_random(&self) -> bool {
         self.compute_sigma > 0.0
-            || self.between_worker_sigma > 0.0
-            || self.random_stragglers.as_ref().is_some_and(|r| r.fraction > 0.0 && r.slowness > 1.0)
     }
 }
 
@@ -67,31 +55,6 @@ pub struct StragglerSpec {
     pub tensor_rank: Option<u64>,
     /// Factor on the time of their kernels, 1 or more; where several entries name a rank, they multiply.
     pub slowness: f64,
-}
-
-defaults! {
-    /// Slow devices or nodes that are drawn anew for each seed.
-    #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-    #[serde(deny_unknown_fields, default)]
-    pub struct RandomStragglersSpec {
-        /// Chance of each to be slow, 0 to 1.
-        pub fraction: f64 = 0.005,
-        /// Factor on the time of its kernels, 1 or more.
-        pub slowness: f64 = 1.1,
-        /// The unit that is slow as a whole.
-        pub what: StragglerUnit = StragglerUnit::Node,
-    }
-}
-
-/// The unit that is slow as a whole.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum StragglerUnit {
-    /// One device.
-    Device,
-    /// All devices of a node (a host, or a rack-scale domain).
-    #[default]
-    Node,
 }
 
 /// Links that carry less than they should.

@@ -116,20 +116,11 @@ fn straggler_name(s: &StragglerSpec) -> String {
     format!("{} (×{})", places.join(", "), s.slowness)
 }
 
-/// The drawn faults: slow ranks, and kernels that vary.
+/// The drawn fault: kernels that vary.
 fn drawn(step: &BaseStep<'_>) -> Vec<Idea> {
     let noise = &step.inputs.workload.value.noise;
-    let ranks = noise.random_stragglers.is_some() || noise.between_worker_sigma > 0.0;
-    let sets = ["noise.random_stragglers=null", "noise.between_worker_sigma=0"];
-    let slowest =
-        step.report.slow_ranks.first().map_or(String::new(), |slow| format!(", most {}", slow.name));
-    let what = format!("ranks that are drawn slow{slowest}");
-    let unequal = Idea::set(CandidateKind::Fault, what, "as the others", &sets);
-    let jitter = fault("jitter of kernels", "none", "noise.compute_sigma=0".into());
-    [(unequal, ranks), (jitter, noise.compute_sigma > 0.0)]
-        .into_iter()
-        .filter_map(|(idea, is)| is.then_some(idea))
-        .collect()
+    let jitter = || fault("jitter of kernels", "none", "noise.compute_sigma=0".into());
+    (noise.compute_sigma > 0.0).then(jitter).into_iter().collect()
 }
 
 fn slow_links(step: &BaseStep<'_>) -> Vec<Idea> {
