@@ -6,28 +6,14 @@ use std::path::Path;
 use super::Failure;
 use super::write::write_file;
 use stepsim_core::ids::RankId;
-use stepsim_core::program::StreamKind;
-use stepsim_core::units::Time;
 use stepsim_fabric::topology::Axis;
-use stepsim_form::compare::among::Among;
-use stepsim_measure::beside::Above;
-use stepsim_measure::profile::RankEvents;
-use stepsim_read::trace::{self, OutputError, RunMeta, Timeline, TimelineSummary, TraceError, TracedRank};
+use stepsim_read::trace::{self, OutputError, RunMeta, Timeline, TimelineSummary, TraceError};
 use stepsim_simulate::Simulation;
 use stepsim_simulate::behaviour::{DrawnRank, drawn};
 use stepsim_simulate::map;
 use stepsim_simulate::timeline::{fit, of_run};
 
 pub use stepsim_simulate::timeline::{TimelineSelection, of_whole};
-
-/// The rows that a file shows beside a timeline.
-#[derive(Clone, Copy)]
-pub enum Also<'a> {
-    /// Nothing.
-    Nothing,
-    /// Measured steps, above all.
-    Measured(&'a [RankEvents]),
-}
 
 /// True if a file's name means the map of all ranks.
 pub fn is_map(path: &Path) -> bool {
@@ -41,7 +27,6 @@ pub fn write_trace(
     meta: &RunMeta,
     shown: &TimelineSelection,
     path: &Path,
-    also: Also<'_>,
 ) -> Result<Option<String>, Failure> {
     if is_map(path) && !shown.kineto {
         return write_file(path, map::file(run).as_bytes()).map(|()| None);
@@ -54,28 +39,9 @@ pub fn write_trace(
             return trace::write_kineto(&timeline, path).map(|_| None).map_err(Failure::run);
         }
         let note = fit(&mut timeline, shown.detail, format.map_err(Failure::input)?.0);
-        match also {
-            Also::Nothing => told(trace::write_file(&timeline, path))?,
-            Also::Measured(profiles) => {
-                let first = first_product(run, timeline.ranks);
-                let above = || Above::new(profiles, first);
-                told(trace::write_with(path, &mut |sink| timeline.write(&mut Among::new(sink, above()))))?;
-            }
-        }
+        told(trace::write_file(&timeline, path))?;
         Ok(note)
     })
-}
-
-/// When the first matrix product of the ranks begins.
-fn first_product(run: &Simulation, ranks: &[TracedRank]) -> Time {
-    let first = |traced: &TracedRank| {
-        let program = run.plan.world.program_of(traced.rank);
-        let kernels = program.streams.iter().filter(|stream| stream.kind == StreamKind::Compute);
-        let mut ops = kernels.flat_map(|stream| &stream.ops);
-        let product = ops.find(|op| program.infos[program.ops[op.index()].info as usize].flops > 0.0)?;
-        Some(run.record.span(traced.source, *product).0)
-    };
-    ranks.iter().filter_map(first).min().unwrap_or(Time::ZERO)
 }
 
 /// Tells of a timeline that was written, or not.

@@ -3,7 +3,6 @@
 //!
 //! It knows a step and a profile; it knows no study and no terminal.
 
-pub mod beside;
 pub mod page;
 pub mod profile;
 pub mod replay;

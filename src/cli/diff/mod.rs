@@ -1,7 +1,6 @@
 //! `stepsim diff`: two steps side by side, simulated or measured.
 
 mod side;
-mod together;
 
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -18,7 +17,6 @@ use stepsim_measure::summary::{RankSummary, beside};
 use stepsim_read::analysis::cost::joules_in_words;
 use stepsim_read::analysis::diff::{Line, Measure, diff};
 use stepsim_read::analysis::table;
-use stepsim_read::trace::TimelineFormat;
 
 /// Lines of a section that are shown; all are in --report.
 const MOST: usize = 16;
@@ -35,7 +33,7 @@ const SMALL: f64 = 0.001;
   stepsim diff a.json b.json                          reports that `stepsim run --report` wrote
   stepsim diff gpt3-175b gpt3-175b --set-b parallelism.pipeline.schedule=zb-h1 --set-b parallelism.pipeline.chunks=null
   stepsim diff profile.json.gz report.json            measured against simulated, by work of the kernels
-  stepsim diff profile.json.gz gpt2-8 -o both.pftrace one timeline of both
+  stepsim diff profile.json.gz timeline.json --html both.html   both over time, on a page
   stepsim diff a.json b.json --html both.html         a page
 
 A side is the name of a shipped workload, a workload file, a report, or a profile (its first rank). What differs in the
@@ -58,10 +56,6 @@ pub struct Args {
     /// Also write the comparison as a page here: .html, one file that opens in any browser
     #[arg(long, value_name = "FILE", help_heading = WRITTEN)]
     html: Option<PathBuf>,
-    /// Also write one timeline here, a profile above a simulated workload or another timeline: .json, .json.gz,
-    /// .pftrace
-    #[arg(short = 'o', long = "output", value_name = "TRACE", help_heading = WRITTEN)]
-    trace: Option<PathBuf>,
 }
 
 /// Runs the command.
@@ -69,9 +63,6 @@ pub struct Args {
 /// # Errors
 /// A side cannot be read or is none of the above (status 2); it does not run, or a file cannot be written (status 1).
 pub fn run(args: &Args) -> Result<(), Failure> {
-    if let Some(path) = &args.trace {
-        TimelineFormat::of(path).map_err(Failure::input)?;
-    }
     let (a, b) = (DiffSide::read(&args.a, &args.set_a)?, DiffSide::read(&args.b, &args.set_b)?);
     let lines = match (&a, &b) {
         (DiffSide::Simulated { report: a, .. }, DiffSide::Simulated { report: b, .. }) => diff(a, b),
@@ -87,9 +78,6 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     if let Some(path) = &args.report {
         write_json(path, &lines)?;
-    }
-    if let Some(path) = &args.trace {
-        together::write([(&a, &args.a, &args.set_a), (&b, &args.b, &args.set_b)], path)?;
     }
     let mut out = format!("A: {}\nB: {}\n", a.name(), b.name());
     for difference in different {

@@ -91,12 +91,7 @@ impl DiffSide {
         }
     }
 
-    /// True if it is a workload, which was simulated now.
-    pub fn is_workload(&self) -> bool {
-        matches!(self, DiffSide::Simulated { inputs: Some(_), .. })
-    }
-
-    /// The measured profile.
+    /// The profile, where it was measured.
     pub fn profile(&self) -> Option<&RankEvents> {
         match self {
             DiffSide::Simulated { .. } => None,

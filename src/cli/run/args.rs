@@ -85,11 +85,8 @@ pub struct Args {
     #[arg(long, default_value_t = 0, value_name = "N", requires = "output")]
     pub(crate) trace_links: usize,
     /// Write when and how fast it was simulated into report and timeline: equal inputs then give different bytes
-    #[arg(long, conflicts_with = "reproducible")]
+    #[arg(long)]
     pub(crate) wall_time: bool,
-    /// The default, kept for scripts: no wall-clock times, so that equal inputs give equal bytes
-    #[arg(long, hide = true)]
-    pub(crate) reproducible: bool,
     /// Print every table: where the time went, stages, communication, memory, critical path, links, conventions
     #[arg(long)]
     pub(crate) full: bool,

@@ -12,7 +12,6 @@
 //! Hazard: an error or effect depends on what was switched on before, as any attribution does; the order is fixed and
 //! shown.
 
-pub mod among;
 mod claims;
 mod difference;
 pub mod differences;

@@ -1,6 +1,5 @@
 //! Tests of the parts of this crate, one module a subject.
 
-mod beside;
 mod profile_classes;
 mod profile_clock;
 mod profile_event;
