@@ -35,16 +35,9 @@ pub struct Args {
     /// How finely it is played out
     #[arg(long, value_enum, default_value_t = DetailLevel::Fluid)]
     pub fidelity: DetailLevel,
-    /// Costs as theory has them also where a tuning table knows more
-    #[arg(long)]
-    pub theory: bool,
     /// Writes the rows as JSON
     #[arg(long, value_name = "FILE", help_heading = WRITTEN)]
     pub report: Option<PathBuf>,
-    /// Writes a timeline of the largest size (.json, .pftrace, each also with .gz): with --fidelity steps every
-    /// transfer by device and by link, else the use of the busiest links
-    #[arg(short = 'o', long = "output", alias = "trace", value_name = "FILE", help_heading = WRITTEN)]
-    pub trace: Option<PathBuf>,
     /// Writes a page: all sizes, and with --fidelity steps the transfers of the largest over time (.html)
     #[arg(long, value_name = "FILE", help_heading = WRITTEN)]
     pub html: Option<PathBuf>,

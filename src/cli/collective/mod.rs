@@ -9,7 +9,6 @@ mod asked;
 mod drawn;
 mod page;
 mod row;
-pub(super) mod timeline;
 mod transfers;
 
 pub use args::{Args, DetailLevel};
@@ -24,20 +23,15 @@ use super::write::{write_file, write_json};
 use super::{Failure, say};
 use asked::{devices, sizes};
 use row::SizeRow;
-use stepsim_core::units::Bytes;
 use stepsim_fabric::collective::{Chooser, Op};
 use stepsim_fabric::topology::Machine;
-use stepsim_read::trace::{RunMeta, write_with};
 use stepsim_spec::{LoadedSpec, SpecError, Topology, blame_setting};
 
 /// Who picks the algorithm: the arguments, or the machine.
 fn chooser(args: &Args, topology: &LoadedSpec<Topology>, device: &str) -> Result<Chooser, SpecError> {
     let own = topology.value.collectives.as_ref();
-    let mut chooser = if args.theory {
-        Chooser::best()
-    } else {
-        Chooser::of_machine(device, own).map_err(|e| blame_setting(e, &args.set).in_file(&topology.file))?
-    };
+    let mut chooser =
+        Chooser::of_machine(device, own).map_err(|e| blame_setting(e, &args.set).in_file(&topology.file))?;
     chooser.always = args.algorithm.map(|algorithm| (algorithm, args.chunks));
     Ok(chooser)
 }
@@ -116,30 +110,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         });
         write_json(file, &report)?;
     }
-    let drawn = args.trace.is_some() || args.html.is_some();
-    let played = if drawn { transfers::played(&last)? } else { None };
-    if let Some(file) = &args.trace {
-        let meta = meta(args, &last);
-        match &played {
-            Some(all) => {
-                write_with(file, &mut |sink| drawn::timeline(&machine, all, &meta, &last, sink))?;
-            }
-            None => timeline::write(&last.world, &last.record, &machine, &devices, &meta, file)?,
-        }
-    }
     if let Some(file) = &args.html {
+        let played = transfers::played(&last)?;
         write_file(file, page::page(args, &last, played.as_deref(), &rows).as_bytes())?;
     }
     Ok(())
-}
-
-/// The timeline's facts of the run.
-fn meta(args: &Args, row: &SizeRow) -> RunMeta {
-    let mut meta = RunMeta::default();
-    meta.text("topology", &*args.topology);
-    meta.text("op", args.op.name());
-    meta.text("algorithm", row.choice.algorithm.name());
-    meta.text("size", Bytes(row.transfer.bytes).to_string());
-    meta.number("busbw_GBps", row.busbw());
-    meta
 }

@@ -36,8 +36,6 @@ pub(super) struct SizeRow {
     pub(super) time: Time,
     pub(super) world: World,
     pub(super) record: Record,
-    /// Phases of the algorithm by number, with their transfers.
-    pub(super) phases: Vec<(u32, u64)>,
     /// The transfer of each path of the communicator, in steps that can be drawn one by one.
     pub(super) sent: Vec<Option<RouteEnds>>,
     pub(super) wall: Duration,
@@ -61,8 +59,7 @@ impl SizeRow {
         let mut lowering = Lowering::new(machine, fidelity, chooser.clone());
         let (geometry, choice) = lowering.explain(&transfer, devices)?;
         let phases = choice.algorithm.phases(&transfer, &geometry, choice.chunks);
-        let phases: Vec<(u32, u64)> = (1..).zip(phases.iter().map(|p| p.transfers(&geometry))).collect();
-        let transfers = phases.iter().map(|p| p.1).sum();
+        let transfers = phases.iter().map(|p| p.transfers(&geometry)).sum();
         if fidelity == Fidelity::Steps && transfers > MOST_TRANSFERS {
             return Err(Failure::input(format!(
                 "{} on {} ranks in steps is {transfers} transfers, more than {MOST_TRANSFERS}; use --fidelity \
@@ -85,7 +82,7 @@ impl SizeRow {
             }
             _ => Vec::new(),
         };
-        Ok(SizeRow { transfer, geometry, choice, transfers, time, world, record, phases, sent, wall })
+        Ok(SizeRow { transfer, geometry, choice, transfers, time, world, record, sent, wall })
     }
 
     /// `S/t` in 10⁹ B/s.

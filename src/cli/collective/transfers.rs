@@ -1,17 +1,16 @@
-//! Every transfer of one collective that was played in steps: when, from whom to whom, over which links.
+//! Every transfer of one collective that was played in steps: when, and from whom to whom.
 //!
 //! The engine records when a collective began and ended, not its transfers. So they are played once more, as a rank
 //! that has a stream for each and waits where the collective does; both take the same time. A transfer that queues is
 //! two ops there: its latency, and its bytes, which wait for those before them, too.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::row::{MOST_DRAWN, SizeRow, stopped};
 use crate::Failure;
 use stepsim_core::engine;
 use stepsim_core::engine::Record;
-use stepsim_core::ids::{CommId, OpId, ProgramId, RankId, ResourceId, TransferId};
+use stepsim_core::ids::{CommId, OpId, ProgramId, RankId, TransferId};
 use stepsim_core::program::{
     Action, BEHIND, Comm, Flow, NO_MICRO_BATCH, OpInfo, Phase, ProgramBuilder, Span, StreamKind, Work, World,
 };
@@ -24,12 +23,6 @@ pub(super) struct TransferRun {
     pub sent: RouteEnds,
     pub start: Time,
     pub end: Time,
-    /// The phase of the algorithm, from 1.
-    pub phase: u32,
-    /// The how many-th transfer of its route in this phase, from 0: the round, or the chunk of a pipeline.
-    pub turn: u32,
-    pub bytes: f64,
-    pub links: Vec<ResourceId>,
 }
 
 /// The transfers of a row in order of time; `None` if it was not played in steps, or they are too many.
@@ -94,21 +87,12 @@ fn alone(row: &SizeRow, flows: &[Flow], parents: &[Span], parent_ids: &[u32]) ->
 }
 
 fn read(row: &SizeRow, flows: &[Flow], ops: &[[OpId; 2]], record: &Record) -> Vec<TransferRun> {
-    let paths = row.world.comms[0].paths;
-    let mut phases =
-        row.phases.iter().flat_map(|(number, count)| std::iter::repeat_n(*number, *count as usize));
-    let mut turns: BTreeMap<(u32, u32), u32> = BTreeMap::new();
-    let mut all = Vec::new();
-    for (flow, [first, last]) in flows.iter().zip(ops) {
-        let Some(Some(sent)) = row.sent.get(flow.path as usize) else { continue };
-        let phase = phases.next().unwrap_or(1);
-        let turn = turns.entry((phase, flow.path)).or_default();
+    let of = |(flow, [first, last]): (&Flow, &[OpId; 2])| {
+        let sent = (*row.sent.get(flow.path as usize)?)?;
         let (start, end) = (record.span(RankId(0), *first).0, record.span(RankId(0), *last).1);
-        let path = row.world.paths[paths.start as usize + flow.path as usize];
-        let links = row.world.uses[path.range()].iter().map(|used| used.0).collect();
-        all.push(TransferRun { sent: *sent, start, end, phase, turn: *turn, bytes: flow.bytes, links });
-        *turn += 1;
-    }
+        Some(TransferRun { sent, start, end })
+    };
+    let mut all: Vec<TransferRun> = flows.iter().zip(ops).filter_map(of).collect();
     all.sort_by_key(|p| (p.start, p.end, p.sent.from, p.sent.to));
     all
 }

@@ -56,7 +56,22 @@ pub enum TraceError {
 /// As [`Timeline::write`], [`TimelineFormat::of`] and [`TimelineFile::create`]; nothing is then left under the file's
 /// name.
 pub fn write_file(timeline: &Timeline, path: &Path) -> Result<TimelineSummary, TraceError> {
-    write_with(path, &mut |sink| timeline.write(sink))
+    let (format, compressed) = TimelineFormat::of(path)?;
+    let mut output = TimelineFile::create(path, compressed)?;
+    let written = {
+        let mut sink: Box<dyn Sink + '_> = match format {
+            TimelineFormat::Chrome => Box::new(Chrome::new(&mut output)),
+            TimelineFormat::Perfetto => Box::new(Perfetto::new(&mut output)),
+        };
+        timeline.write(sink.as_mut())
+    };
+    let summary = match written {
+        Ok(summary) => summary,
+        Err(TimelineError::Io(error)) => return Err(output.error(error).into()),
+        Err(error) => return Err(error.into()),
+    };
+    output.finish()?;
+    Ok(summary)
 }
 
 /// Writes each rank of a timeline, op by op, to a file of its own in `folder`, as PyTorch's profiler does
@@ -81,30 +96,4 @@ pub fn write_kineto(timeline: &Timeline, folder: &Path) -> Result<TimelineSummar
         all.too_short += summary.too_short;
     }
     Ok(all)
-}
-
-/// Writes whatever `write` writes to a file in the format that its extension names.
-///
-/// # Errors
-/// As [`write_file`].
-pub fn write_with(
-    path: &Path,
-    write: &mut dyn FnMut(&mut dyn Sink) -> Result<TimelineSummary, TimelineError>,
-) -> Result<TimelineSummary, TraceError> {
-    let (format, compressed) = TimelineFormat::of(path)?;
-    let mut output = TimelineFile::create(path, compressed)?;
-    let written = {
-        let mut sink: Box<dyn Sink + '_> = match format {
-            TimelineFormat::Chrome => Box::new(Chrome::new(&mut output)),
-            TimelineFormat::Perfetto => Box::new(Perfetto::new(&mut output)),
-        };
-        write(sink.as_mut())
-    };
-    let summary = match written {
-        Ok(summary) => summary,
-        Err(TimelineError::Io(error)) => return Err(output.error(error).into()),
-        Err(error) => return Err(error.into()),
-    };
-    output.finish()?;
-    Ok(summary)
 }
