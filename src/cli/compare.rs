@@ -39,8 +39,8 @@ pub struct Args {
     /// Change a field: `batch.global=768`, `topology.nodes=16`; repeatable
     #[arg(long = "set", value_name = "PATH=VALUE")]
     sets: Vec<String>,
-    /// A formula to hold beside both: calculon, megatron-3d, pipeline-bubbles, scaling-book, or a file of yours:
-    /// .json, .csv
+    /// A formula to hold beside both: calculon, megatron-3d, pipeline-bubbles, scaling-book, or a file of
+    /// yours
     #[arg(long, value_name = "FORMULA")]
     form: Option<PathBuf>,
     /// Write both sides' terms, own error, effects and rest as JSON here

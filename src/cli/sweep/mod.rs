@@ -88,7 +88,7 @@ pub struct Args {
     #[arg(long, value_name = "PATH,...", value_delimiter = ',', conflicts_with = "closed_form")]
     columns: Vec<String>,
     /// A formula to hold to each point, with a map of where and why it is off: calculon, megatron-3d,
-    /// pipeline-bubbles, scaling-book, or a file of yours: .json, .csv
+    /// pipeline-bubbles, scaling-book, or a file of yours
     #[arg(long, value_name = "FORMULA")]
     form: Option<PathBuf>,
     /// Estimate in closed form instead of simulating

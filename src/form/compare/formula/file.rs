@@ -74,7 +74,7 @@ impl PartialEq for Formula {
 }
 
 impl Formula {
-    /// A shipped formula by name, or a file: .json or .csv.
+    /// A shipped formula by name, or a file.
     ///
     /// # Errors
     /// There is none, or a term or an expression is wrong.
@@ -85,13 +85,9 @@ impl Formula {
         let text = Disk.read(Path::new(name)).map_err(|e| {
             let names: Vec<&str> = SHIPPED.iter().map(|(name, _)| *name).collect();
             SpecError::file(name, format!("cannot be read as a formula: {e}"))
-                .allowed(format!("{}, or a file .json or .csv", names.join(", ")))
+                .allowed(format!("{}, or a file", names.join(", ")))
         })?;
-        if Path::new(name).extension().is_some_and(|extension| extension == "csv") {
-            Formula::parse_csv(name, &text)
-        } else {
-            Formula::parse(name, &text)
-        }
+        Formula::parse(name, &text)
     }
 
     /// Reads the JSON text of a file.
@@ -105,26 +101,6 @@ impl Formula {
         })?;
         let listed = |list: Map<String, Value>| list.into_iter().map(|(name, value)| (name, text_of(value)));
         let read = Formula::new((file, name, source), listed(quantities).collect(), listed(terms).collect())?;
-        Ok(Formula { text: text.to_string(), ..read })
-    }
-
-    /// Reads lines of `name,expression`; a name that is no term's is a quantity.
-    pub fn parse_csv(file: &str, text: &str) -> Result<Formula, SpecError> {
-        let (mut quantities, mut terms) = (Vec::new(), Vec::new());
-        for (number, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
-            let (name, expression) = line.split_once(',').ok_or_else(|| {
-                SpecError::file(file, format!("line {}: `{line}` has no comma", number + 1))
-                    .allowed("lines of `name,expression`")
-            })?;
-            let of = (name.trim().to_string(), expression.trim().trim_matches('"').to_string());
-            match (number, name.trim()) {
-                (0, "name" | "term") => {}
-                (_, name) if KEYS.contains(&name) => terms.push(of),
-                _ => quantities.push(of),
-            }
-        }
-        let name = Path::new(file).file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into());
-        let read = Formula::new((file, name, String::new()), quantities, terms)?;
         Ok(Formula { text: text.to_string(), ..read })
     }
 
