@@ -56,7 +56,7 @@ NO_FUNCTION = {"gate", "open", "completions", "man"}
 
 #: What a function does not take: what shapes a text on a screen.
 LEFT_OUT = {
-    "json", "rooflines", "verbose", "ratios", "width", "map_only",
+    "json", "rooflines", "verbose", "ratios", "map_only",
 }  # fmt: skip
 #: What a function needs that the command can do without: it then only prints.
 NEEDED = {"kernels": "score"}

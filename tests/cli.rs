@@ -49,12 +49,12 @@ For more information, try '--help'.
 
 #[test]
 fn the_first_command_shows_a_step() {
-    let digest = stdout(&["run", "--reproducible"]);
+    let digest = stdout(&["run"]);
     assert!(digest.starts_with("gpt3-175b on h100-superpod-1024 (1,024 devices)\n  step "), "{digest}");
     for part in ["range ", " (−", "From peak to MFU", "Memory ", "Try ", "for more\nAll tables"] {
         assert!(digest.contains(part), "no `{part}` in\n{digest}");
     }
-    let table = stdout(&["run", "tiny-4", "--set", "stack=megatron-te-2024", "--reproducible", "--full"]);
+    let table = stdout(&["run", "tiny-4", "--set", "stack=megatron-te-2024", "--full"]);
     for part in
         ["Where the time went", "By pipeline stage", "Communication", "Memory at its peak", "note: mfu"]
     {

@@ -25,12 +25,6 @@ closed form  own 0 idle 0
 }
 
 #[test]
-fn narrow_boxes_lose_their_digits_first() {
-    let text = drawn("--kind 1f1b -p 2 -m 2 --width 20");
-    assert!(text.contains("\nrank 0 FF1...B0-.B1-\nrank 1 .F0B0-FB1-...\n"), "{text}");
-}
-
-#[test]
 fn all_schedules_in_one_table() {
     let table = drawn("--all -p 4 -m 6 --p2p 0.1");
     assert_eq!(table.lines().count(), 1 + stepsim::schedule::ALL.len() + 4);

@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 
 use crate::command::Folder;
 
-/// Runs `stepsim run … -o FILE --reproducible` and returns the file's bytes.
+/// Runs `stepsim run … -o FILE` and returns the file's bytes.
 fn trace(extension: &str, args: &str) -> Vec<u8> {
     let folder = Folder::new();
-    folder.stepsim(&format!("run {args} --quiet --reproducible -o trace.{extension}")).ok();
+    folder.stepsim(&format!("run {args} --quiet -o trace.{extension}")).ok();
     std::fs::read(folder.path(&format!("trace.{extension}"))).expect("a trace")
 }
 

@@ -17,7 +17,7 @@ use crate::command::Folder;
 /// Runs `stepsim run` and returns the report and the timeline of all ranks.
 fn run(workload: &str, more: &str) -> (Value, String) {
     let folder = Folder::new();
-    let shown = "-q --reproducible --trace-ranks all --report report.json -o step.json";
+    let shown = "-q --trace-ranks all --report report.json -o step.json";
     folder.stepsim(&format!("run {workload} {shown} {more}")).ok();
     (folder.json("report.json"), folder.text("step.json"))
 }

@@ -98,7 +98,6 @@ def diff(
     settings_a: Settings = None,
     settings_b: Settings = None,
     html: Optional[Path] = None,
-    output: Optional[Path] = None,
 ) -> list[types.Line]:
     """Compare two reports.
 
@@ -107,8 +106,6 @@ def diff(
     ``settings_a``: Change a field of the first workload: `batch.micro_batch=2`.
     ``settings_b``: Change a field of the second workload.
     ``html``: Also write the comparison as a page here: .html, one file that opens in any browser.
-    ``output``: Also write one timeline here, a profile above a simulated workload or another timeline: .json, .json.gz,
-        .pftrace.
 
     Returns: A line for each number, both sides of it.
     """
@@ -188,8 +185,7 @@ def compare(
     ``topology``: Machine: a count and a name (`64xh100`), a name, a path, or a simple one like `switch:8,450,1`
         [default: the one the workload names].
     ``settings``: Change a field: `batch.global=768`, `topology.nodes=16`.
-    ``form``: A formula to hold beside both: calculon, megatron-3d, pipeline-bubbles, scaling-book, or a file of yours:
-        .json, .csv.
+    ``form``: A formula to hold beside both: calculon, megatron-3d, pipeline-bubbles, scaling-book, or a file of yours.
 
     Returns: Both sides and the effects between them.
     """
@@ -225,16 +221,12 @@ def schedule(
     stages: Optional[int] = None,
     micro_batches: Optional[int] = None,
     chunks: Optional[int] = None,
-    group: Optional[int] = None,
-    limit: Optional[float] = None,
     tf: float = 1,
     ti: float = 1,
     tw: float = 1,
-    overlap_factor: float = 1,
     p2p: float = 0,
     slow_edge: Optional[Texts] = None,
     more_warm_up: int = 0,
-    sends: Texts = 'asynchronous',
     output: Optional[Path] = None,
     html: Optional[Path] = None,
 ) -> Any:
@@ -247,17 +239,13 @@ def schedule(
     ``stages``: Pipeline ranks.
     ``micro_batches``: Micro-batches of a step (dualpipe: of both directions together).
     ``chunks``: Model chunks per rank, where the schedule leaves the choice.
-    ``group``: Micro-batches that pass a chunk in a row (interleaved-1f1b) [default: the number of stages].
-    ``limit``: Most activations that a rank may hold, in micro-batches (zb-auto) [default: twice the number of stages].
     ``tf``: Time of a forward pass through one rank's whole share of layers.
     ``ti``: Time of the gradients of the inputs.
     ``tw``: Time of the gradients of the weights.
-    ``overlap_factor``: Time of a forward and a backward pass overlapped, as a factor on their sum (dualpipe).
     ``p2p``: Delay of a transfer between ranks.
     ``slow_edge``: The extra time of transfers behind a rank, as between two sites: `3:1.5` of 1f1b; the closed form
         stands beside.
     ``more_warm_up``: Forwards that the ranks up to the slow edge do more before their first backward.
-    ``sends``: The effect of a send on its rank.
     ``output``: Writes the timeline (.json, .pftrace, each also with .gz).
     ``html``: Writes a page (.html).
 
@@ -276,8 +264,6 @@ def collective(
     chunks: Optional[int] = None,
     ranks: Optional[Texts] = None,
     fidelity: Texts = 'fluid',
-    theory: bool = False,
-    output: Optional[Path] = None,
     html: Optional[Path] = None,
 ) -> dict[str, Any]:
     """Time a collective by size on a machine.
@@ -292,9 +278,6 @@ def collective(
     ``chunks``: Pipeline chunks of that algorithm instead of the best number.
     ``ranks``: The devices, in order: 0-63 or 0,2,4-7 [default: all; of send-recv the first two].
     ``fidelity``: How finely it is played out.
-    ``theory``: Costs as theory has them also where a tuning table knows more.
-    ``output``: Writes a timeline of the largest size (.json, .pftrace, each also with .gz): with --fidelity steps every
-        transfer by device and by link, else the use of the busiest links.
     ``html``: Writes a page: all sizes, and with --fidelity steps the transfers of the largest over time (.html).
 
     Returns: A row for each size.
@@ -313,7 +296,6 @@ def score(
     every: int = 1,
     settings: Settings = None,
     unknown_sources: bool = False,
-    without_rules_of: Optional[Texts] = None,
     recipes: Optional[Document] = None,
     anchor: bool = False,
 ) -> dict[str, Any]:
@@ -330,7 +312,6 @@ def score(
     ``settings``: Change a field of every workload, or of every machine: `topology.device.cost.matrix_fraction=0.7`.
     ``unknown_sources``: Map every row as one of a source that has no rules of its own, by software, device and columns
         alone.
-    ``without_rules_of``: Map the rows of this source as if nobody had written rules for it, all others with theirs.
     ``recipes``: The repository whose recipes rows name (verification cards of Megatron-Bridge: `recipe`, `devices`,
         `device`, `overrides`, `measured_step_s`).
     ``anchor``: Give the rows of each model on the fewest devices of a source, software and device, and predict the

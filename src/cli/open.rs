@@ -50,9 +50,6 @@ pub struct Args {
     /// Port to listen on, for a viewer of one's own; the usual one fetches from no other
     #[arg(long, default_value_t = PORT)]
     port: u16,
-    /// The viewer's address, for one of one's own
-    #[arg(long, default_value = VIEWER, value_name = "URL")]
-    viewer: String,
 }
 
 /// Runs the command: ends when the file was fetched.
@@ -66,13 +63,12 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let (listener, port) = listen(args.port, "stepsim open")?;
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let (path, at) = (path.clone(), format!("/{}", escaped(&name)));
-    let viewer = args.viewer.trim_end_matches('/').to_owned();
     let commands: Vec<_> =
         COMMANDS.iter().map(|(id, args)| serde_json::json!({"id": id, "args": args})).collect();
     let commands = escaped(&serde_json::Value::from(commands).to_string());
-    say(&format!("{viewer}/#!/?url=http://127.0.0.1:{port}{at}&startupCommands={commands}\n"))?;
+    say(&format!("{VIEWER}/#!/?url=http://127.0.0.1:{port}{at}&startupCommands={commands}\n"))?;
     // Whoever breaks off, or is not the viewer, leaves the file for the next.
-    until_served(listener, move |stream| answer(stream, &path, &at, &viewer));
+    until_served(listener, move |stream| answer(stream, &path, &at));
     Ok(())
 }
 
@@ -83,11 +79,11 @@ fn escaped(text: &str) -> String {
 }
 
 /// Answers one request; whether it was the viewer's for the file.
-fn answer(mut stream: TcpStream, path: &Path, at: &str, viewer: &str) -> io::Result<bool> {
+fn answer(mut stream: TcpStream, path: &Path, at: &str) -> io::Result<bool> {
     let RequestHead { method, path: wanted, origin, .. } = RequestHead::read(&stream)?;
     let allowed =
-        format!("Access-Control-Allow-Origin: {viewer}\r\nCache-Control: no-store\r\nConnection: close\r\n");
-    if origin != viewer || wanted != at {
+        format!("Access-Control-Allow-Origin: {VIEWER}\r\nCache-Control: no-store\r\nConnection: close\r\n");
+    if origin != VIEWER || wanted != at {
         return refuse(&mut stream, "403 Forbidden").map(|()| false);
     }
     match method.as_str() {

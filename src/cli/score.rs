@@ -33,7 +33,6 @@ Examples:
   stepsim score cards.jsonl --recipes Megatron-Bridge        # rows that name a recipe and a measured step
   stepsim score mine.jsonl --map-only --rows rows.jsonl       # what each row would be run as
   stepsim score measured/ --unknown-sources                   # as if no source had rules of its own
-  stepsim score measured/ --without-rules-of zero-bubble      # as if this one had none
   stepsim score measured/ --source zero-bubble --ratios
   stepsim score measured/ --unknown-sources --anchor          # steps predicted from smaller ones that were measured")]
 pub struct Args {
@@ -67,9 +66,6 @@ pub struct Args {
     /// Map every row as one of a source that has no rules of its own, by software, device and columns alone
     #[arg(long)]
     unknown_sources: bool,
-    /// Map the rows of this source as if nobody had written rules for it, all others with theirs; repeatable
-    #[arg(long, value_name = "SOURCE")]
-    without_rules_of: Vec<String>,
     /// The repository whose recipes rows name (verification cards of Megatron-Bridge: `recipe`, `devices`, `device`,
     /// `overrides`, `measured_step_s`)
     #[arg(long, value_name = "FOLDER")]
@@ -99,7 +95,6 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if args.unknown_sources {
         book = book.without_sources();
     }
-    book = book.without_rules_of(&args.without_rules_of);
     let mut rows = Vec::new();
     for path in &args.paths {
         rows.extend(read(path).map_err(Failure::input)?);

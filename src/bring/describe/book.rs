@@ -71,19 +71,6 @@ impl RuleBook {
         self
     }
 
-    /// The same without the rules of some sources.
-    #[must_use]
-    pub fn without_rules_of(mut self, sources: &[String]) -> RuleBook {
-        let own = |rule: &RuleSpec| {
-            let of = rule.when.get("source").map(String::as_str).unwrap_or_default();
-            sources.iter().any(|source| normal(source) == of)
-        };
-        for rules in self.layers.iter_mut().filter(|rules| rules.layer == Layer::Source) {
-            rules.rules.retain(|rule| !own(rule));
-        }
-        self
-    }
-
     /// Columns that say nothing of how a step is run.
     pub fn silent(&self) -> BTreeSet<String> {
         self.layers.iter().flat_map(|rules| rules.silent.iter().cloned()).collect()

@@ -19,7 +19,7 @@ pub struct Args {
     #[arg(long, conflicts_with = "trace")]
     pub all: bool,
     /// An order of your own, from a JSON file: {"ranks": ["F0 F1 B0 B1", "F0 B0 F1 B1"]}
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["stages", "micro_batches", "chunks", "group"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["stages", "micro_batches", "chunks"])]
     pub order: Option<PathBuf>,
     /// Pipeline ranks
     #[arg(long, short = 'p', required_unless_present = "order")]
@@ -30,12 +30,6 @@ pub struct Args {
     /// Model chunks per rank, where the schedule leaves the choice
     #[arg(long, short = 'v')]
     pub chunks: Option<u16>,
-    /// Micro-batches that pass a chunk in a row (interleaved-1f1b) [default: the number of stages]
-    #[arg(long)]
-    pub group: Option<u32>,
-    /// Most activations that a rank may hold, in micro-batches (zb-auto) [default: twice the number of stages]
-    #[arg(long, conflicts_with = "order")]
-    pub limit: Option<f64>,
     /// Time of a forward pass through one rank's whole share of layers
     #[arg(long, default_value_t = 1.0)]
     pub tf: f64,
@@ -45,9 +39,6 @@ pub struct Args {
     /// Time of the gradients of the weights
     #[arg(long, default_value_t = 1.0)]
     pub tw: f64,
-    /// Time of a forward and a backward pass overlapped, as a factor on their sum (dualpipe)
-    #[arg(long, default_value_t = 1.0)]
-    pub overlap_factor: f64,
     /// Delay of a transfer between ranks
     #[arg(long, default_value_t = 0.0)]
     pub p2p: f64,
@@ -59,9 +50,6 @@ pub struct Args {
     #[arg(long, value_name = "N", requires = "slow_edge", default_value_t = 0,
         value_parser = crate::asked::whole::<u32>(0..=1 << 20))]
     pub more_warm_up: u32,
-    /// The effect of a send on its rank
-    #[arg(long, value_enum, default_value_t = SendMode::Asynchronous)]
-    pub sends: SendMode,
     /// Writes the timeline (.json, .pftrace, each also with .gz)
     #[arg(short = 'o', long = "output", alias = "trace", value_name = "FILE", help_heading = WRITTEN)]
     pub trace: Option<PathBuf>,
@@ -71,9 +59,6 @@ pub struct Args {
     /// Writes the results as JSON
     #[arg(long, value_name = "FILE", help_heading = WRITTEN)]
     pub report: Option<PathBuf>,
-    /// Columns of the drawing [default: the terminal's, or 120]
-    #[arg(long)]
-    pub width: Option<u16>,
 }
 
 /// The schedules known by name.
@@ -81,27 +66,16 @@ pub(crate) fn names() -> String {
     schedule::ALL.iter().map(|kind| kind.name()).collect::<Vec<_>>().join(", ")
 }
 
-/// How sends are queued.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum SendMode {
-    /// On a stream of their own.
-    Asynchronous,
-    /// On the compute stream.
-    Blocking,
-    /// Blocking, with receives posted between passes.
-    Batched,
-}
-
 impl Args {
-    /// The numbers for `kind`. With `strict`, chunks and groups are passed on even where the schedule has no use for
-    /// them, so that it can say so.
+    /// The numbers for `kind`. With `strict`, chunks are passed on even where the schedule has no use for them, so that
+    /// it can say so.
     pub(super) fn shape(&self, kind: &dyn Schedule, strict: bool) -> Shape {
         let choice = matches!(kind.facts().chunks, schedule::ChunkCount::AtLeast(..));
         Shape {
             ranks: self.stages.unwrap_or_default(),
             micro_batches: self.micro_batches.unwrap_or_default(),
             chunks: self.chunks.filter(|_| strict || choice),
-            group: self.group.filter(|_| strict || kind.facts().groups),
+            group: None,
         }
     }
 
@@ -136,17 +110,11 @@ impl Args {
     /// The facts that a searched schedule may know.
     pub(super) fn profile(&self, shape: &Shape, times: &PassTimes) -> PassProfile {
         let ranks = vec![*times; shape.ranks.min(Shape::MAX_SLOTS as u32) as usize];
-        PassProfile { ranks, message: Time::from_s(self.p2p), limit: self.limit, kept: 1.0 }
+        PassProfile { ranks, message: Time::from_s(self.p2p), limit: None, kept: 1.0 }
     }
 
     pub(super) fn times(&self) -> Result<PassTimes, Failure> {
-        let numbers = [
-            ("--tf", self.tf),
-            ("--ti", self.ti),
-            ("--tw", self.tw),
-            ("--p2p", self.p2p),
-            ("--overlap-factor", self.overlap_factor),
-        ];
+        let numbers = [("--tf", self.tf), ("--ti", self.ti), ("--tw", self.tw), ("--p2p", self.p2p)];
         for (option, value) in numbers {
             if !(0.0..=1e6).contains(&value) {
                 return Err(unusable(option, value, "must be a number from 0 to 1000000"));
@@ -157,7 +125,7 @@ impl Args {
             return Err(unusable("--tf", self.tf, allowed));
         }
         let [f, i, w] = [self.tf, self.ti, self.tw].map(Time::from_s);
-        Ok(PassTimes::new(f, i, w, self.overlap_factor))
+        Ok(PassTimes::new(f, i, w, 1.0))
     }
 
     /// The clock counts picoseconds in 64 bits: refuses what could overflow it, were everything done in turn.
@@ -165,7 +133,7 @@ impl Args {
         let passes = self.tf + self.ti + self.tw;
         let slots: usize = order.ranks.iter().map(Vec::len).sum();
         let p2p = self.p2p + self.slow_edge.map_or(0.0, |edge| edge.1);
-        let longest = slots as f64 * (passes * self.overlap_factor.max(1.0) + 2.0 * p2p);
+        let longest = slots as f64 * (passes + 2.0 * p2p);
         if longest > 1e7 {
             let allowed = format!(
                 "{slots} slots of such times may take more than 1e7 units, beyond the simulator's clock; use \

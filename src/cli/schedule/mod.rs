@@ -10,7 +10,7 @@ mod draw;
 mod outcome;
 mod page;
 mod played;
-pub use args::{Args, SendMode};
+pub use args::Args;
 
 use std::io;
 use std::io::{IsTerminal, Write};
@@ -19,7 +19,6 @@ use std::path::Path;
 use super::screen::{note_order, say_in_colour};
 use super::write::{write_file, write_report};
 use super::{Failure, inputs};
-use args::unusable;
 use draw::Screen;
 use played::ScheduleRun;
 use stepsim_schedule as schedule;
@@ -34,7 +33,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let stdout = io::stdout();
     let terminal = stdout.is_terminal();
     let of_terminal = || terminal_size::terminal_size_of(&stdout).map(|(width, _)| width.0);
-    let width = args.width.or_else(of_terminal).unwrap_or(120);
+    let width = of_terminal().unwrap_or(120);
     let screen = Screen { width: usize::from(width), color: terminal };
     let mut text = Vec::new();
     run_to(args, screen, &mut text)?;
@@ -60,11 +59,6 @@ fn run_to(args: &Args, screen: Screen, out: &mut Vec<u8>) -> Result<(), Failure>
         None => {
             let kind = schedule::find(args.kind.as_deref().unwrap_or_default())?;
             let shape = args.shape(kind, true);
-            if let Some(value) = args.limit.filter(|_| !kind.facts().searched) {
-                let allowed =
-                    format!("only a searched schedule has a limit; {} takes what it takes", kind.name());
-                return Err(unusable("--limit", value, &allowed));
-            }
             note_order(shape.ranks.into(), shape.micro_batches.into());
             let order = match args.slow_order(kind, &shape)? {
                 Some(order) => order,

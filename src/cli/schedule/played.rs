@@ -5,7 +5,7 @@ use std::io::Write;
 
 use super::super::Failure;
 use super::super::timeline::of_whole;
-use super::args::{Args, SendMode};
+use super::args::Args;
 use super::outcome;
 use super::outcome::ScheduleOutcome;
 use stepsim_core::engine::Record;
@@ -33,13 +33,8 @@ impl<'a> ScheduleRun<'a> {
         kind: Option<(&'static dyn Schedule, Shape)>,
         order: Order,
     ) -> Result<Self, Failure> {
-        let sends = match args.sends {
-            SendMode::Asynchronous => Sends::Asynchronous,
-            SendMode::Blocking => Sends::Blocking,
-            SendMode::Batched => Sends::Batched,
-        };
         let p2p = Time::from_s(args.p2p);
-        let step = abstract_world_over(&order, times, p2p, args.slow_edge(), sends);
+        let step = abstract_world_over(&order, times, p2p, args.slow_edge(), Sends::Asynchronous);
         let record = stepsim_core::engine::run(&step.world)
             .map_err(|e| Failure::run(format!("the schedule does not run: {e}")))?;
         let outcome = ScheduleOutcome::new(&order, &step, &record);
@@ -63,9 +58,6 @@ impl<'a> ScheduleRun<'a> {
             a.ti,
             a.tw
         );
-        if a.overlap_factor != 1.0 {
-            line += &format!(" F&B {}", self.number(self.times.overlapped));
-        }
         if a.p2p > 0.0 {
             line += &format!(" p2p {}", a.p2p);
         }
