@@ -123,31 +123,6 @@ fn what_a_null_takes_away_stays_away_when_resolved() {
     assert_eq!(resolved("over.json"), first);
 }
 
-/// Of several steps the report gives one step's time, each step's own, and their sum under a name of its own.
-#[test]
-fn several_steps_have_a_time_each() {
-    let report = |more: &[&str]| -> Value {
-        let args = [&["run", "gpt2-8", "--report", "-"], more].concat();
-        serde_json::from_str(&stdout(&args)).expect("a report")
-    };
-    for stack in [&[][..], &["--set", "stack=fsdp2-eager"]] {
-        let (one, three) = (report(stack), report(&[stack, &["--steps", "3"]].concat()));
-        assert!(one.get("step_times_s").is_none());
-        assert_eq!(one["run_time_s"], one["step_time_s"]);
-        let number = |value: &Value| value.as_f64().expect("a number");
-        let times: Vec<f64> = three["step_times_s"].as_array().expect("times").iter().map(number).collect();
-        assert_eq!(times.len(), 3);
-        let (run, step) = (number(&three["run_time_s"]), number(&three["step_time_s"]));
-        assert!(
-            (times.iter().sum::<f64>() - run).abs() < 1e-12 * run && (3.0 * step - run).abs() < 1e-12 * run
-        );
-        assert!(
-            times.iter().all(|time| (time / number(&one["step_time_s"]) - 1.0).abs() < 0.02),
-            "{times:?}"
-        );
-    }
-}
-
 /// Out of memory has a status of its own, and leaves a report and the timeline of what had happened.
 #[test]
 fn out_of_memory_leaves_what_had_happened() {

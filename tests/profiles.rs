@@ -547,16 +547,3 @@ fn lengths_are_known_and_devices_told_apart() {
     assert_eq!(rank.skipped.get("events whose duration is no number"), Some(&3), "{:?}", rank.skipped);
     assert_eq!((rank.devices_ns["0"].comm_exposed, rank.devices_ns["1"].compute), (50_000, 100_000));
 }
-
-/// A timeline of several steps has them all, as the profile of such a run has.
-#[test]
-fn steps_of_a_timeline_are_told_apart() {
-    let folder = Folder::new();
-    folder.stepsim("run tiny-4 --steps 3 -q -o three.json").ok();
-    folder.stepsim("analyze three.json --report read.json").ok();
-    let rank = &folder.json("read.json")["ranks"][0];
-    let lengths = rank["steps"].as_array().expect("steps").iter();
-    let sum: i64 = lengths.clone().map(|step| step["duration_ns"].as_i64().expect("a length")).sum();
-    let window = rank["window_s"].as_f64().expect("a window");
-    assert!(lengths.len() == 3 && (sum as f64 * 1e-9 / window - 1.0).abs() < 1e-6, "{rank}");
-}

@@ -24,8 +24,8 @@ fn a_command_is_answered_in_memory_and_its_failure_has_parts() {
     let report: serde_json::Value = serde_json::from_str(&report).expect("the report alone");
     assert_eq!(report["run"]["command"][2], "tiny-4");
     assert!(answer(&["stepsim", "run", "--help"]).unwrap().contains("--trace-ranks"));
-    let failure = answer(&["stepsim", "run", "tiny-4", "--steps", "0"]).unwrap_err();
-    assert_eq!((failure.fault().file.as_str(), failure.fault().value.as_str()), ("--steps <STEPS>", "0"));
+    let failure = answer(&["stepsim", "run", "tiny-4", "--samples", "0"]).unwrap_err();
+    assert_eq!((failure.fault().file.as_str(), failure.fault().value.as_str()), ("--samples <N>", "0"));
     assert!(stepsim::cli::run_args(&["stepsim".into(), "list".into()]).is_err());
 }
 

@@ -84,11 +84,10 @@ impl Step {
     }
     fn figures(&self) -> Result<String, Failure> {
         let found = figures(&self.inputs, &self.options, false)?;
-        let steps = f64::from(self.options.steps);
         Ok(json!({
-            "step_time_s": found.step_end.s() / steps,
-            "mfu": found.mfu * steps,
-            "tokens_per_s": found.tokens_per_s * steps,
+            "step_time_s": found.step_end.s(),
+            "mfu": found.mfu,
+            "tokens_per_s": found.tokens_per_s,
             "memory_peak_bytes": found.memory_peak_bytes,
         })
         .to_string())

@@ -188,7 +188,6 @@ def run(
     *,
     settings: Settings = None,
     seed: int = 0,
-    steps: int = 1,
     samples: Optional[int] = None,
     fold: bool = True,
     order: Optional[Order] = None,
@@ -197,8 +196,8 @@ def run(
 ) -> Run:
     """Simulates a step.
 
-    ``topology`` takes the place of the machine that the workload names. ``seed`` is that of the workload's noise, ``steps`` how many
-    steps are simulated one after the other, ``samples`` how many are played with seeds from ``seed`` on, for
+    ``topology`` takes the place of the machine that the workload names. ``seed`` is that of the workload's noise,
+    ``samples`` how many are played with seeds from ``seed`` on, for
     ``Run.samples``. Without ``fold`` every rank is simulated, also those that must behave alike; the result is the same.
 
     ``order`` is a schedule of one's own: the passes of each rank (``{"0": ["F0", "F1", "B0", "B1"], ...}``; ``F``, ``B``, or ``I`` and

@@ -542,7 +542,7 @@ class _Report(TypedDict):
     workload: str
     #: Name of the machine.
     topology: str
-    #: The time of a step: mean of all.
+    #: The time of the step.
     step_time_s: float
     #: Tokens that one step trains on.
     tokens_per_step: int
@@ -591,12 +591,8 @@ class Report(_Report, total=False):
     answer: Answer
     #: The sentence of the answer.
     hangs_on: str
-    #: Steps that were simulated one after the other: 1 but with `--steps`. Stalls, kernels and bytes below are of all.
-    steps: int
-    #: From the start of the first step until the last op of the last rank has ended: the sum of all steps.
+    #: From its start until the last op of the last rank has ended.
     run_time_s: float
-    #: The time of each step, from the end of the one before; of several.
-    step_times_s: list[float]
     #: The same with attention by half where its mask is causal, as Llama 3 counts.
     mfu_causal: float
     #: The same with what a causal mask skips left out, as in `mfu_causal`: the FLOPs executed.

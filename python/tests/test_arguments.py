@@ -22,7 +22,8 @@ def test_numbers_of_numpy_and_rows_of_pandas():
     assert [step(settings=row) for _, row in frame.iterrows()][0] == eight
     rows = stepsim.sweep("tiny-4", vary={"batch.global": numpy.array([8, 16])})
     assert [row["settings"]["batch.global"] for row in rows] == [8, 16] and rows[0]["step_time_s"] == eight
-    assert stepsim.run("tiny-4", steps=numpy.int32(2)).report["steps"] == 2
+    noise = {"noise.compute_sigma": 0.1}
+    assert stepsim.run("tiny-4", settings=noise, samples=numpy.int32(2)).samples["count"] == 2
     split = {"parallelism.pipeline.layer_split": numpy.array([1, 1, 1, 1])}
     assert step(settings=split) == step()
 
@@ -41,8 +42,7 @@ def test_paths(tmp_path, monkeypatch):
 
 #: Wrong calls, the argument that is to blame, and a word of what is allowed there.
 WRONG = [
-    (lambda: stepsim.run("tiny-4", steps=0), "steps", "from 1 to 16"),
-    (lambda: stepsim.run("tiny-4", steps=2.5), "steps", "whole"),
+    (lambda: stepsim.run("tiny-4", samples=2.5), "samples", "whole"),
     (lambda: stepsim.run("tiny-4", seed=-1), "seed", "-1"),
     (lambda: stepsim.run("tiny-4", seed=2**64), "seed", str(2**64)),
     (lambda: stepsim.run("tiny-4", samples=0), "samples", "from 1 to "),

@@ -65,27 +65,26 @@ pub fn work_of(class: KernelClass) -> &'static str {
 
 impl From<&Report> for RankSummary {
     fn from(r: &Report) -> RankSummary {
-        let steps = f64::from(r.steps.max(1));
         let mut kernels: BTreeMap<String, (f64, f64)> = BTreeMap::new();
         for k in &r.kernels {
             let sum = kernels.entry(work_of(k.class).to_string()).or_default();
-            *sum = (sum.0 + k.count / steps, sum.1 + k.time_s / steps);
+            *sum = (sum.0 + k.count, sum.1 + k.time_s);
         }
         let of_communication = |cause: &StallCause| {
             use WaitKind::{Bubble, Host, Optimizer, Tail};
             !matches!(cause.waiting(), Bubble | Tail | Host | Optimizer)
         };
         let (exposed, idle): (Vec<_>, Vec<_>) = r.mean.stalls_s.iter().partition(|s| of_communication(s.0));
-        let sum = |of: Vec<(&StallCause, &f64)>| of.into_iter().map(|s| s.1).sum::<f64>() / steps;
+        let sum = |of: Vec<(&StallCause, &f64)>| of.into_iter().map(|s| s.1).sum::<f64>();
         let host = |k: &OpKind| matches!(k, OpKind::Compute | OpKind::Host);
         let kinds = || r.communication.iter().filter(|c| !host(c.0)).map(|c| c.1);
         let under: f64 = kinds().map(|c| c.under_kernels_s).sum();
         let ran: f64 = kinds().map(|c| c.ran_s).sum();
         RankSummary {
             step_s: r.step_time_s,
-            compute_s: r.mean.busy_s / steps,
+            compute_s: r.mean.busy_s,
             idle_s: sum(idle),
-            communication_s: [ran / steps, under / steps, sum(exposed)],
+            communication_s: [ran, under, sum(exposed)],
             kernels,
             mfu: r.mfu,
         }

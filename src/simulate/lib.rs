@@ -64,8 +64,6 @@ defaults! {
         pub fold: bool = true,
         /// Seed of jitter.
         pub seed: u64,
-        /// Steps to simulate one after the other, at least 1.
-        pub steps: u32 = 1,
         /// Most bytes that the record of all ops may take, 16 an op that is played.
         pub record_bytes: u64 = engine::RECORD_LIMIT,
         /// True if turns of a schedule that repeat themselves are counted and not played, where no spans are asked
@@ -189,7 +187,7 @@ impl Simulation {
         let devices = f64::from(self.inputs.machine.devices());
         let rate = |amount: f64| if seconds > 0.0 { amount / seconds } else { 0.0 };
         Speed {
-            step_time_s: seconds / f64::from(plan.steps.max(1)),
+            step_time_s: seconds,
             tokens_per_s: rate(plan.tokens as f64),
             mfu: rate(plan.model_flops.model) / devices / self.inputs.peak().0,
             hfu: rate((plan.hardware_flops + plan.skipped_flops) as f64) / devices / self.inputs.peak().0,
@@ -287,16 +285,15 @@ impl StepRequest<'_> {
 
     /// The plan with its noise, and what is played of it.
     fn prepared(self) -> Result<(Plan, FoldedWorld), SimulationError> {
-        let mut plan = self.planned(self.inputs, self.options.steps)?;
+        let mut plan = self.planned(self.inputs)?;
         noise::draw(&mut plan.world, &self.inputs.workload.value.noise, self.options.seed);
         let folded = self.folded(&plan.world);
         Ok((plan, folded))
     }
 
     /// The plan of its inputs, or of those that stand in for them, with its edits and all noise that is not drawn.
-    fn planned(self, inputs: &Inputs, steps: u32) -> Result<Plan, SimulationError> {
-        let mut plan =
-            inputs.plan_among(&mut inputs.lowering(), steps, self.common.map(StepCache::templates))?;
+    fn planned(self, inputs: &Inputs) -> Result<Plan, SimulationError> {
+        let mut plan = inputs.plan_among(&mut inputs.lowering(), 1, self.common.map(StepCache::templates))?;
         self.edits.iter().for_each(|edit| plan.world.edit(edit));
         noise::apply_fixed(&mut plan, &inputs.machine, &inputs.workload.value.noise)
             .map_err(|e| blame_setting(e, &inputs.workload.sets).in_file(&inputs.workload.file))?;
@@ -403,7 +400,6 @@ impl WholeStep {
             hardware_flops: Flops((executed + skipped) as f64),
             hardware_flops_causal: Flops(executed as f64),
             tokens: self.tokens,
-            steps: plan.steps,
             peak,
             counted: MfuFlops {
                 matrices: self.model_flops.model - self.model_flops.mixing,

@@ -46,8 +46,7 @@ impl Simulation {
         count: u32,
         progress: &mut dyn FnMut(u64),
     ) -> Result<SamplesReport, SimulationError> {
-        let plan =
-            StepRequest { inputs, options, edits: &[], common: None }.planned(inputs, options.steps)?;
+        let plan = StepRequest { inputs, options, edits: &[], common: None }.planned(inputs)?;
         Ok(Sampler::of(inputs, &plan, options.threads).report(options.seed, count, progress)?)
     }
 }

@@ -18,7 +18,6 @@ use stepsim_read::analysis::idle::IdleTimes;
 use stepsim_read::analysis::link_rates::{self, RateChange};
 use stepsim_read::analysis::links;
 use stepsim_read::analysis::memory::{self, TierLedger};
-use stepsim_read::analysis::rounds::round_times;
 use stepsim_read::analysis::sharing::LinkSharing;
 use stepsim_read::analysis::stalls::{self, StallCause, WaitKind, stalls_of};
 use stepsim_read::trace::{
@@ -130,7 +129,6 @@ pub fn of_run<T>(
             Some(readers.borrow_mut().1.get(world.slots_of(rank)[usize::from(slot)], transfer))
         }
     };
-    let steps = if shown.complete { round_times(&run.folded.world, &run.record) } else { Vec::new() };
     let capacities = Capacities {
         flops: run.inputs.peak(),
         memory: run.inputs.machine.device(DeviceId(0)).memory_bandwidth(),
@@ -153,7 +151,6 @@ pub fn of_run<T>(
         counts: &[],
         doing: &[],
         capacities: shown.complete.then_some(&capacities),
-        steps: &steps,
     })
 }
 

@@ -70,10 +70,6 @@ pub struct Args {
     #[arg(long, value_name = "GIB", default_value_t = 16,
         value_parser = crate::asked::whole::<u32>(1..=1 << 20))]
     pub(crate) record_gib: u32,
-    /// Simulate this many steps one after the other, from the first of a run (optimizer moments appear in it)
-    #[arg(long, default_value_t = 1,
-        value_parser = crate::asked::whole::<u32>(1..=16))]
-    pub(crate) steps: u32,
     /// Seed of jitter (workload field `noise`) [default: 0]
     #[arg(long, value_name = "SEED")]
     pub(crate) seed: Option<u64>,

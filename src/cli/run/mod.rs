@@ -147,7 +147,6 @@ pub fn options(args: &Args) -> Options {
     Options {
         fold: !args.no_fold,
         seed: args.seed(),
-        steps: args.steps,
         record_bytes: u64::from(args.record_gib) << 30,
         jump: !args.no_jump,
         ..Options::default()

@@ -17,8 +17,6 @@ pub(super) struct OwnRanks {
     rows: BTreeMap<String, (u64, String)>,
     ranks: BTreeMap<u64, RankEvents>,
     step: Option<Mark>,
-    /// The steps of a run of several.
-    rounds: Vec<Mark>,
     /// True if a slice of communication stands for several ops.
     merged: bool,
 }
@@ -36,7 +34,7 @@ impl OwnRanks {
             "compute" => Some(Family::Compute),
             "tp" | "cp" | "ep" | "pp send" | "pp recv" | "pp" | "dp" => Some(Family::Communication),
             "h2d" | "d2h" => Some(Family::Memory),
-            "stall" | "step" | "round" => None,
+            "stall" | "step" => None,
             _ => return,
         };
         let time = |name| event.raw(name).and_then(ns);
@@ -44,12 +42,8 @@ impl OwnRanks {
             return;
         };
         let end = start.saturating_add(length.max(0));
-        if ["step", "round"].contains(&category) {
-            let mark = Mark { name: category.to_owned(), start, end };
-            match category {
-                "step" => self.step = Some(mark),
-                _ => self.rounds.push(mark),
-            }
+        if category == "step" {
+            self.step = Some(Mark { name: category.to_owned(), start, end });
             return;
         }
         let Some((number_of_rank, _)) = self.rows.get(&*tid) else { return };
@@ -136,8 +130,7 @@ impl OwnRanks {
             }
             rank.file = file.to_string();
             rank.simulated = true;
-            let steps = if self.rounds.is_empty() { self.step.as_slice() } else { &self.rounds };
-            rank.steps.extend_from_slice(steps);
+            rank.steps.extend(self.step.clone());
             rank.events.sort_by_key(|e| (e.start, e.end));
             rank.stalls.sort_by_key(|s| s.start);
             if ranks.is_empty() {

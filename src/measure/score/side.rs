@@ -52,7 +52,7 @@ impl StepSide {
     pub(super) fn simulated(report: &Report) -> StepSide {
         let mut side = StepSide::of(&RankSummary::from(report));
         for kernel in &report.kernels {
-            let flops = 1e12 * kernel.tflops * kernel.time_s / f64::from(report.steps.max(1));
+            let flops = 1e12 * kernel.tflops * kernel.time_s;
             *side.flops.entry(work_of(kernel.class)).or_default() += flops;
         }
         side

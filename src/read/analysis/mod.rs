@@ -51,7 +51,6 @@ pub mod prefetch;
 pub mod reading;
 pub mod registry;
 pub mod report;
-pub mod rounds;
 pub mod run;
 pub mod samples;
 pub mod sharing;

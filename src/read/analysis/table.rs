@@ -37,10 +37,6 @@ pub fn in_full(report: &Report, own: &[&'static dyn Reading], width: u16) -> Str
 pub(super) fn headline(out: &mut String, r: &Report, width: u16) {
     let (step, tokens) = (Time::from_s(r.step_time_s), grouped(r.tokens_per_s.round() as u64));
     let _ = writeln!(out, "{} on {} ({} devices)", r.workload, r.topology, grouped(r.devices));
-    let step = match r.steps {
-        0 | 1 => format!("step {step}"),
-        n => format!("{n} steps in {}, {step} each", Time::from_s(r.run_time_s)),
-    };
     // Attention in full is a convention, by which a device can do more than it can.
     let how = match r.mfu.max(r.hfu) > 1.0 {
         true => {
@@ -50,7 +46,7 @@ pub(super) fn headline(out: &mut String, r: &Report, width: u16) {
         false => String::new(),
     };
     let (mfu, hfu) = (r.mfu * 100.0, r.hfu * 100.0);
-    let _ = writeln!(out, "  {step}   {tokens} tokens/s   MFU {mfu:.1} %   HFU {hfu:.1} %{how}");
+    let _ = writeln!(out, "  step {step}   {tokens} tokens/s   MFU {mfu:.1} %   HFU {hfu:.1} %{how}");
     let (rate, unit) = flop_rate(r.model_tflops_per_device);
     let mut parts = vec![format!("{rate:.1} model {unit} per device"), format!("{} ops", grouped(r.ops))];
     if r.classes.simulated_ranks < r.classes.ranks {

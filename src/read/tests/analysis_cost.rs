@@ -18,8 +18,7 @@ fn energy_goes_by_what_devices_do() {
         bound: KernelBound::Neither,
     };
     let kernels = [kernel(KernelClass::Gemm, 12.0), kernel(KernelClass::Norm, 2.0)];
-    let step =
-        CostBasis { seconds: 10.0, steps: 2.0, busy_s: 14.0, kernels: &kernels, tokens: 1000, devices: 4 };
+    let step = CostBasis { seconds: 10.0, busy_s: 7.0, kernels: &kernels, tokens: 1000, devices: 4 };
     let rates = PowerAndPrice { watts: Some([700.0, 300.0, 150.0]), usd_per_h: Some(3.6) };
     let found = cost(step, &rates).unwrap();
     assert_eq!(found.uses.iter().map(|u| u.time_s).collect::<Vec<_>>(), [6.0, 1.0, 3.0]);

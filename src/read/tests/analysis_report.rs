@@ -33,7 +33,6 @@ pub(crate) fn of_random(seed: u64, weight: impl Fn(u32) -> u32) -> Report {
         hardware_flops: Flops(4e15),
         hardware_flops_causal: Flops(3.5e15),
         tokens: 4096,
-        steps: 1,
         peak: FlopRate::from_tflops(1e9),
         counted: MfuFlops { matrices: 2e15, mixing: 1e15 },
         memory: Bandwidth(1e12),

@@ -167,12 +167,11 @@ fn figures_of(asked: StepRequest, exposed_before: Time) -> Result<Figures, Simul
         let flops = StepFlops::of_step(w, model, w.batch.global, None).model;
         return Ok(with_speed(inputs, end, flops, memory_peak_bytes, still, Some(*jumped)));
     }
-    let flops = |plan: &Plan| plan.model_flops.model / f64::from(options.steps.max(1));
     if exposed_before == Time::ZERO {
         // Nothing is read of single ops: none is recorded, and the step of all ranks need not be kept beside what is
         // played.
         let (plan, folded) = asked.prepared()?;
-        let flops = flops(&plan);
+        let flops = plan.model_flops.model;
         drop(plan);
         asked.counts(&folded.world);
         let (end, peak) = Brief::of(&folded.world, "hbm")?;
@@ -190,7 +189,7 @@ fn figures_of(asked: StepRequest, exposed_before: Time) -> Result<Figures, Simul
         false => StoodStill::default(),
     };
     let memory_peak_bytes = fullest(&folded.world, &peaks, "hbm");
-    Ok(with_speed(inputs, record.step_end, flops(&plan), memory_peak_bytes, still, None))
+    Ok(with_speed(inputs, record.step_end, plan.model_flops.model, memory_peak_bytes, still, None))
 }
 
 fn with_speed(
@@ -278,7 +277,7 @@ impl StepSize {
         let ScheduleChoice::Named(schedule) = pipeline.choice() else { return None };
         let drawn =
             workload.noise.is_random() || workload.documents.is_some() || workload.has_uneven_images();
-        if !options.jump || options.steps > 1 || drawn || schedule.facts().searched {
+        if !options.jump || drawn || schedule.facts().searched {
             return None;
         }
         let whole = workload.micro_batches(u64::from(inputs.machine.devices())) as u32;
@@ -378,7 +377,7 @@ fn play(asked: StepRequest, whole: u32, fewer: u32) -> Option<Result<Short, u32>
 
 /// A step of `micro_batches`, ready to be played.
 fn planned(asked: StepRequest, micro_batches: u32) -> Option<(Plan, FoldedWorld)> {
-    let plan = asked.planned(&asked.inputs.with_micro_batches(micro_batches)?, 1).ok()?;
+    let plan = asked.planned(&asked.inputs.with_micro_batches(micro_batches)?).ok()?;
     let folded = asked.folded(&plan.world);
     Some((plan, folded))
 }

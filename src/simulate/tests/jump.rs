@@ -233,7 +233,7 @@ fn orders_that_do_not_go_on_by_turns_are_found_out() {
     assert!(!order_of("gpipe", 16).goes_on_by_turns(&order_of("gpipe", 40), 24, 1));
 }
 
-/// Jitter, documents and several steps are played whole.
+/// Jitter and documents are played whole.
 #[test]
 fn what_is_drawn_is_not_jumped() {
     let load = |sets: &[&str]| {
@@ -244,7 +244,6 @@ fn what_is_drawn_is_not_jumped() {
     assert!(jumped(&load(&[]), &options).is_some());
     assert!(jumped(&load(&["noise.compute_sigma=0.02"]), &options).is_none());
     assert!(jumped(&load(&["documents={\"lengths\":[512]}"]), &options).is_none());
-    assert!(jumped(&load(&[]), &Options { steps: 2, ..options }).is_none());
     assert!(jumped(&load(&[]), &Options { jump: false, ..options }).is_none());
 }
 

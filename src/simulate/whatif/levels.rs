@@ -45,7 +45,7 @@ impl StageLevels {
         report: &Report,
     ) -> Result<StageLevels, SimulationError> {
         let asked = StepRequest { inputs, options, edits: &[], common: None };
-        Ok(StageLevels::of(&asked.planned(inputs, options.steps)?, report))
+        Ok(StageLevels::of(&asked.planned(inputs)?, report))
     }
 
     /// Those of a run.

@@ -327,10 +327,7 @@ impl BaseStep<'_> {
             form.bound(global).ok().filter(StepBound::fits).and_then(|_| form.seconds(global).ok())
         });
         let Some(now_s) = now.ok().flatten() else { return };
-        let most_s = |least_s: f64| match self.report.steps {
-            1 => step_s - least_s * (1.0 - ROUNDING),
-            _ => f64::INFINITY,
-        };
+        let most_s = |least_s: f64| step_s - least_s * (1.0 - ROUNDING);
         let promise = |choice: &Idea| {
             let inputs = self.changed(choice)?;
             let global = inputs.workload.value.batch.global;
@@ -408,13 +405,12 @@ impl BaseStep<'_> {
                 (inputs, edits, Vec::new(), Some(change.subject.name()))
             }
         };
-        let steps = f64::from(r.steps.max(1));
-        let shorter = Time::from_s(r.step_time_s * steps * (1.0 - SMALL));
+        let shorter = Time::from_s(r.step_time_s * (1.0 - SMALL));
         let options = self.options_of(idea);
         let figures = figures_edited_among(&self.common, &inputs, &options, &edits, shorter).ok()?;
-        let step_s = figures.step_end.s() / steps;
+        let step_s = figures.step_end.s();
         let waited = r.mean.stalls_s.iter().filter(|(cause, _)| cause.is_for_others());
-        let induced_s = (waited.map(|(_, s)| s).sum::<f64>() - figures.for_others_s) / steps;
+        let induced_s = waited.map(|(_, s)| s).sum::<f64>() - figures.for_others_s;
         Some(Candidate {
             what: idea.what.clone(),
             otherwise: idea.otherwise.clone(),

@@ -75,11 +75,9 @@ pub struct UseReport {
 pub struct CostBasis<'r> {
     /// Its length.
     pub seconds: f64,
-    /// Steps that the times of kernels are of.
-    pub steps: f64,
-    /// Seconds of a mean device in kernels, of all steps.
+    /// Seconds of a mean device in kernels.
     pub busy_s: f64,
-    /// Kernels by class, of all steps.
+    /// Kernels by class.
     pub kernels: &'r [KernelClassReport],
     /// Tokens that it trains on.
     pub tokens: u64,
@@ -111,9 +109,8 @@ pub fn cost(step: CostBasis<'_>, rates: &PowerAndPrice) -> Option<CostReport> {
 /// Times of a mean device by use.
 fn uses(step: CostBasis<'_>, watts: [f64; 3]) -> Vec<UseReport> {
     let bound = step.kernels.iter().filter(|k| matches!(k.class.kind(), KernelKind::MemoryBound(_)));
-    let memory_bound = bound.map(|k| k.time_s).sum::<f64>() / step.steps;
-    let busy = step.busy_s / step.steps;
-    let times = [busy - memory_bound, memory_bound, step.seconds - busy];
+    let memory_bound = bound.map(|k| k.time_s).sum::<f64>();
+    let times = [step.busy_s - memory_bound, memory_bound, step.seconds - step.busy_s];
     let of_use =
         |((what, time_s), watts): ((Use, f64), f64)| UseReport { what, time_s: time_s.max(0.0), watts };
     [Use::Products, Use::MemoryBound, Use::Otherwise].into_iter().zip(times).zip(watts).map(of_use).collect()

@@ -21,7 +21,6 @@ impl Reading for StepCost {
     fn read(&self, run: &mut Run<'_, '_>, report: &mut Report) {
         let step = CostBasis {
             seconds: report.step_time_s,
-            steps: f64::from(report.steps.max(1)),
             busy_s: report.mean.busy_s,
             kernels: &report.kernels,
             tokens: report.tokens_per_step,

@@ -3,9 +3,8 @@
 use super::{FoldedRanks, Report};
 use crate::analysis::reading::Reading;
 use crate::analysis::registry;
-use crate::analysis::rounds::round_times;
 use crate::analysis::run::Run;
-use stepsim_core::units::{Flops, Time};
+use stepsim_core::units::Flops;
 
 /// Has all readings read a run, the caller's own last.
 pub fn report(mut run: Run<'_, '_>, own: &[&'static dyn Reading]) -> Report {
@@ -20,15 +19,12 @@ fn headline(run: &Run<'_, '_>) -> Report {
     let rate = |flops: Flops| {
         if run_time_s > 0.0 { flops.0 / run_time_s / info.devices as f64 } else { 0.0 }
     };
-    let several = || round_times(world, run.record()).into_iter().map(Time::s).collect();
     Report {
         workload: info.workload.to_string(),
         topology: info.topology.to_string(),
-        steps: info.steps,
-        step_time_s: run_time_s / f64::from(info.steps.max(1)),
+        step_time_s: run_time_s,
         run_time_s,
-        step_times_s: if info.steps > 1 { several() } else { Vec::new() },
-        tokens_per_step: info.tokens / u64::from(info.steps.max(1)),
+        tokens_per_step: info.tokens,
         tokens_per_s: if run_time_s > 0.0 { info.tokens as f64 / run_time_s } else { 0.0 },
         mfu: rate(info.model_flops) / info.peak.0,
         mfu_causal: rate(info.model_flops_causal) / info.peak.0,

@@ -5,8 +5,7 @@
 //! HFU = the same with the FLOPs that ran, recomputation included
 //! ```
 //! Means over ranks weigh each simulated rank by how many ranks it stands for, so a folded and an unfolded run have
-//! the same report. For every rank, stage and mean, `busy_s` and the stalls sum to `run_time_s`, which is `step_time_s`
-//! unless several steps were simulated.
+//! the same report. For every rank, stage and mean, `busy_s` and the stalls sum to `run_time_s`.
 
 mod guard;
 mod made;
@@ -38,7 +37,6 @@ pub use super::stages::{RankReport, StageReport};
 pub use super::stalls::Breakdown;
 use super::waterfall::{MfuFlops, WaterfallReport};
 pub use made::report;
-use stepsim_core::declare::one;
 use stepsim_core::ids::{RankId, ResourceId};
 use stepsim_core::power::PowerAndPrice;
 use stepsim_core::units::{Bandwidth, FlopRate, Flops};
@@ -72,8 +70,6 @@ pub struct RunInfo<'a> {
     pub hardware_flops_causal: Flops,
     /// Tokens that the run trains on.
     pub tokens: u64,
-    /// Steps of the run, one after the other.
-    pub steps: u32,
     /// Dense peak of one device in the precision of its matrix multiplications.
     pub peak: FlopRate,
     /// `model_flops` by sort.
@@ -155,17 +151,11 @@ pub struct Report {
     pub workload: String,
     /// Name of the machine.
     pub topology: String,
-    /// Steps that were simulated one after the other: 1 but with `--steps`. Stalls, kernels and bytes below are of all.
-    #[serde(default = "one")]
-    pub steps: u32,
-    /// The time of a step: mean of all.
+    /// The time of the step.
     pub step_time_s: f64,
-    /// From the start of the first step until the last op of the last rank has ended: the sum of all steps.
+    /// From its start until the last op of the last rank has ended.
     #[serde(default)]
     pub run_time_s: f64,
-    /// The time of each step, from the end of the one before; of several.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub step_times_s: Vec<f64>,
     /// Tokens that one step trains on.
     pub tokens_per_step: u64,
     /// Tokens of all steps over their time.

@@ -350,29 +350,16 @@ impl<W: Write> KinetoFile<'_, W> {
                 name(text, "thread_name", DEVICE, stream, &format!("stream {stream} {row}"));
             }
         }
-        self.steps(shift)
+        self.step(shift)
     }
 
-    /// The marks of the steps.
-    fn steps(&mut self, shift: u64) -> io::Result<()> {
+    /// The mark of the step.
+    fn step(&mut self, shift: u64) -> io::Result<()> {
         let (from, until) = self.timeline.window_ns();
-        let end = self.timeline.record.step_end;
-        let times = if self.timeline.steps.len() > 1 { self.timeline.steps } else { &[end] };
-        let (mut ended, mut later) = (Time::ZERO, 0);
-        for (number, time) in times.iter().enumerate() {
-            let [start, stop] = [ended, ended + *time].map(|at| at.round_ns().clamp(from, until) - from);
-            ended += *time;
-            if start < stop {
-                let name = format!("ProfilerStep#{number}");
-                self.slice(
-                    "user_annotation",
-                    &name,
-                    [HOST, HOST_THREAD],
-                    [start + later, shift + stop],
-                    &[],
-                )?;
-                later = shift;
-            }
+        let end = self.timeline.record.step_end.round_ns().clamp(from, until) - from;
+        if end > 0 {
+            let place = [HOST, HOST_THREAD];
+            self.slice("user_annotation", "ProfilerStep#0", place, [0, shift + end], &[])?;
         }
         Ok(())
     }

@@ -75,7 +75,6 @@ impl<'a> TimelineLayout<'a> {
         let (start, stop) = self.timeline.window_ns();
         let end = self.timeline.record.step_end.round_ns().min(stop).max(start + 1);
         self.plain(thread, kind, (start, end))?;
-        self.steps(thread)?;
         self.whole_path(pid, &stretches)
     }
 
@@ -86,22 +85,6 @@ impl<'a> TimelineLayout<'a> {
             None if stretches.is_empty() => "step".to_owned(),
             None => critical::in_words(self.timeline, stretches),
         }
-    }
-
-    /// For a run of several steps, a slice for each in the run's.
-    fn steps(&mut self, thread: Thread) -> io::Result<()> {
-        let (times, (from, until)) = (self.timeline.steps, self.timeline.window_ns());
-        let mut ended = Time::ZERO;
-        for (number, time) in (1..).zip(times).filter(|_| times.len() > 1) {
-            let [start, end] = [ended, ended + *time].map(|at| at.round_ns().clamp(from, until));
-            ended += *time;
-            if start < end {
-                let kind =
-                    self.sink.kind(&format!("step {number}"), "round", &[("step", Value::Uint(number))])?;
-                self.plain(thread, kind, (start, end))?;
-            }
-        }
-        Ok(())
     }
 
     /// The critical path from its start to its end as one row: the ranks that it stays on, in them the passes, in those

@@ -253,8 +253,6 @@ pub struct Timeline<'a> {
     pub doing: &'a [(String, Vec<(Time, u64)>)],
     /// The limits of a device, whose used parts counters show; absent if not known.
     pub capacities: Option<&'a Capacities<'a>>,
-    /// How long each step of a run of several took; empty if it is one.
-    pub steps: &'a [Time],
 }
 
 impl<'a> Timeline<'a> {
@@ -282,7 +280,6 @@ impl<'a> Timeline<'a> {
             counts: &[],
             doing: &[],
             capacities: None,
-            steps: &[],
         }
     }
 }
