@@ -7,7 +7,6 @@ use clap_complete::Shell;
 
 use super::outputs::WRITTEN;
 use super::{Failure, say};
-use stepsim_spec::{Kind, catalog};
 
 /// Print a shell's completions.
 #[derive(Debug, clap::Args)]
@@ -40,53 +39,7 @@ pub struct Man {
 pub fn run(args: &Args, mut program: Command) -> Result<(), Failure> {
     let mut text = Vec::new();
     clap_complete::generate(args.shell, &mut program, "stepsim", &mut text);
-    say(&with_names(args.shell, &String::from_utf8_lossy(&text)))
-}
-
-/// Completions with the names of what is shipped: machines behind the options that take one, else workloads and models.
-fn with_names(shell: Shell, text: &str) -> String {
-    let all =
-        |kinds: &[Kind]| kinds.iter().flat_map(|kind| catalog::names(*kind)).collect::<Vec<_>>().join(" ");
-    let (machines, names) = (all(&[Kind::Topology]), all(&[Kind::Workload, Kind::Model]));
-    match shell {
-        Shell::Bash => format!(
-            "{text}_stepsim_names() {{
-    _stepsim \"$@\"
-    case \"$2,$3\" in
-        -*) ;;
-        *,-t|*,--topology|*,--on) COMPREPLY+=($(compgen -W '{machines}' -- \"$2\")) ;;
-        *,-*) ;;
-        *) [ \"$COMP_CWORD\" -lt 2 ] || COMPREPLY+=($(compgen -W '{names}' -- \"$2\")) ;;
-    esac
-}}
-complete -F _stepsim_names -o bashdefault -o default stepsim
-"
-        ),
-        Shell::Fish => format!(
-            "{text}complete -c stepsim -n 'not __fish_stepsim_needs_command' -a '{names}'
-complete -c stepsim -s t -l topology -l on -r -a '{machines}'
-"
-        ),
-        Shell::Zsh => {
-            let named = |line: &str| {
-                let topology =
-                    [":TOPOLOGY:_default", ":MACHINE:_default"].iter().any(|end| line.contains(end));
-                let place = line.starts_with("':") || line.starts_with("'*:");
-                let by = if topology { "_stepsim_machines" } else { "_stepsim_names" };
-                if topology || place { line.replace("_default", by) } else { line.to_owned() }
-            };
-            let body: Vec<String> = text.lines().skip(1).map(named).collect();
-            format!(
-                "#compdef stepsim
-_stepsim_machines() {{ compadd {machines}; _files }}
-_stepsim_names() {{ compadd {names}; _files }}
-{}
-",
-                body.join("\n")
-            )
-        }
-        _ => text.to_owned(),
-    }
+    say(&String::from_utf8_lossy(&text))
 }
 
 /// Runs `stepsim man`.
