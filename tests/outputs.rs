@@ -164,31 +164,3 @@ fn a_shared_tier_names_its_ranks() {
     assert_eq!(series[..4], ["total", "capacity", "activations", "rank 0"], "{series:?}");
     assert_eq!(series.len(), 11);
 }
-
-/// What the shell allows ends a command with a message; nothing is left of what it wrote.
-#[test]
-#[cfg(target_os = "linux")]
-fn limits_of_the_shell_leave_nothing_behind() {
-    let folder = tempfile::tempdir().unwrap();
-    let within = |limit: &str, args: &str| {
-        let line = format!("{limit}; exec {} {args}", env!("CARGO_BIN_EXE_stepsim"));
-        let done =
-            std::process::Command::new("sh").args(["-c", &line]).current_dir(folder.path()).output().unwrap();
-        let left: Vec<_> =
-            std::fs::read_dir(folder.path()).unwrap().flatten().map(|e| e.file_name()).collect();
-        (done.status.code(), String::from_utf8_lossy(&done.stderr).into_owned(), left)
-    };
-    let (code, said, left) = within("ulimit -f 8", "run gpt2-8 -o large.json");
-    assert_eq!((code, left.len()), (Some(1), 0), "{said} {left:?}");
-    assert!(said.contains("`ulimit -f`") && said.contains("what to do"), "{said}");
-    let (code, said, left) = within("ulimit -f 8", "run gpt2-8 -o large.json.gz");
-    assert_eq!((code, left.len()), (Some(1), 0), "packed: {said} {left:?}");
-    let (code, said, left) = within("ulimit -v 150000", "run gpt3-175b --no-fold -o step.json.gz");
-    assert_eq!((code, left.len()), (Some(3), 0), "{said} {left:?}");
-    assert!(said.contains("`ulimit -v`") && !said.contains("stack backtrace"), "{said}");
-    // Within the limits nothing is different.
-    let (code, said, left) = within("ulimit -v 8000000; ulimit -f 1000000", "run tiny-4 -q -o step.json");
-    assert_eq!((code, left.len()), (Some(0), 1), "{said} {left:?}");
-    let (code, ..) = within("ulimit -v 8000000", "run tiny-4 --set nothing=1");
-    assert_eq!(code, Some(2));
-}

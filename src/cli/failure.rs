@@ -33,10 +33,6 @@ impl Failure {
     pub(super) fn gate(error: impl std::fmt::Display) -> Failure {
         Failure::new(error.to_string(), 4, RunStatus::Ok)
     }
-    /// The command needs more memory than it may have.
-    pub(super) fn memory(error: impl std::fmt::Display) -> Failure {
-        Failure::new(error.to_string(), 3, RunStatus::Failed)
-    }
     /// The same with another line of what happened.
     pub(super) fn and(mut self, line: &str) -> Failure {
         self.message = format!("{}\n{line}", self.message);

@@ -26,7 +26,6 @@ mod json;
 pub mod kernels;
 pub mod knee;
 pub mod learn;
-mod limited;
 pub mod list;
 pub mod normal;
 pub mod open;
@@ -193,15 +192,9 @@ pub fn program(words: &[OsString]) -> u8 {
     stepsim_bring::read_other_software();
     let result = match parsed(words) {
         Ok((Cli { command: Some(command), color }, matches)) => {
-            match limited::in_child(&outputs::written(&Cli::command(), &matches)) {
-                Some(Ok(code)) => return code,
-                Some(Err(failure)) => Err(failure),
-                None => {
-                    stopping::listen();
-                    screen::choose_colour(color);
-                    outputs::guard(&Cli::command(), &matches).and_then(|()| command.run())
-                }
-            }
+            stopping::listen();
+            screen::choose_colour(color);
+            outputs::guard(&Cli::command(), &matches).and_then(|()| command.run())
         }
         Ok((Cli { command: None, .. }, _)) => say(&help::arranged(definition()).render_help().to_string()),
         Err(mut e) => {

@@ -43,14 +43,6 @@ fn is_path(argument: &Arg) -> bool {
     argument.get_value_parser().type_id() == clap::builder::ValueParser::path_buf().type_id()
 }
 
-/// The files and folders that a command line writes.
-pub(super) fn written(command: &Command, matches: &ArgMatches) -> Vec<PathBuf> {
-    let (command, matches) = innermost(command, matches);
-    let written = command.get_arguments().filter(|a| a.get_help_heading() == Some(WRITTEN) && is_path(a));
-    let values = written.filter_map(|a| matches.try_get_raw(a.get_id().as_str()).ok().flatten());
-    values.flatten().map(PathBuf::from).collect()
-}
-
 /// Looks at all files that a command line names: see [`apart`].
 ///
 /// # Errors

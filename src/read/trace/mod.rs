@@ -26,9 +26,7 @@ pub mod output;
 pub mod timeline;
 pub mod writer;
 
-pub use output::{
-    OutputError, TimelineFile, TimelineFormat, guard_inputs, remove_partial_files, remove_partial_files_of,
-};
+pub use output::{OutputError, TimelineFile, TimelineFormat, guard_inputs, remove_partial_files};
 pub use timeline::{
     BusiestLink, Capacities, CounterTrack, Critical, Detail, EASY, FITS_IN_JSON, FITS_IN_PERFETTO,
     LinkCounter, MetaValue, Pool, RunMeta, StallSlice, Timeline, TimelineError, TimelineSummary, TracedRank,

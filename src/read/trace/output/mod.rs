@@ -222,18 +222,6 @@ pub fn remove_partial_files() {
     }
 }
 
-/// Removes what a process that has ended was writing to a file, or into a folder, of that name.
-pub fn remove_partial_files_of(pid: u32, written: &Path) {
-    let beside = written.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."));
-    let ending = format!(".{pid}.partial");
-    for folder in [beside, written] {
-        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-        for entry in entries.filter(|entry| entry.file_name().to_string_lossy().ends_with(&ending)) {
-            let _ = fs::remove_file(entry.path());
-        }
-    }
-}
-
 /// `.NAME.PID.partial` in the same folder, so that renaming cannot cross disks.
 fn temporary_name(target: &Path) -> Option<PathBuf> {
     let name = target.file_name()?.to_string_lossy();
