@@ -46,6 +46,9 @@ pub const CHOSEN: [&str; 13] = [
 /// The fields of a layout that follow from the others, or change with another one.
 pub(super) const FOLLOWING: [&str; 3] = [DATA, SEQUENCE_PARALLEL, SCHEDULE];
 
+/// The beginnings of fields that say where the layers lie and who shares their state, not what they are.
+pub(super) const BESIDE_LAYERS: [&str; 3] = ["parallelism.pipeline", DATA, SHARDING];
+
 /// A layout of one rank: what the workload says of its own layout is put out of force by these before anything is
 /// chosen.
 pub const NEUTRAL: [(&str, &str); 13] = [

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use super::base::StudyBase;
 use super::candidates::{BoundResult, LayoutBound, LayoutCandidate, bound, held, walked};
-use super::layout::FOLLOWING;
+use super::layout::{BESIDE_LAYERS, FOLLOWING};
 use super::options::{LARGE, SearchOptions};
 use super::rows::StudyError;
 use stepsim_core::clock::Clock;
@@ -46,6 +46,9 @@ const FIRST: [usize; 2] = [128, 1024];
 
 /// The best of them, whose neighbours are bounded too.
 const BEST: usize = 4;
+
+/// Layouts of the same layers that are bounded one after the other.
+const AT_ONCE: usize = 32;
 
 /// Layouts that take longer to be bounded, in seconds, have the best of the first ones told.
 const SOON_S: f64 = 1.0;
@@ -96,14 +99,22 @@ impl Bounds<'_> {
     /// Bounds points that are not bounded yet.
     fn add(&mut self, mut points: Vec<usize>, tell: TellBounds<'_>) -> Result<(), StudyError> {
         points.retain(|point| self.all[*point].is_none());
-        // Neighbours share most.
-        points.sort_unstable();
         let (base, all, options) = (self.base, self.points, self.options);
-        let of_point = |i: usize| bound(base, &all[points[i]], options);
+        // Layouts of the same layers follow one another, on one thread: layers are what most of a bound is made of.
+        let mut points: Vec<(String, usize)> =
+            points.into_iter().map(|point| (layers_of(&all[point]), point)).collect();
+        points.sort_unstable();
+        let shares = points.chunk_by(|a, b| a.0 == b.0).flat_map(|alike| alike.chunks(AT_ONCE));
+        let shares: Vec<&[(String, usize)]> = shares.collect();
+        let of_share = |i: usize| -> Vec<BoundResult> {
+            shares[i].iter().map(|(_, point)| bound(base, &all[*point], options)).collect()
+        };
         let mut told = Ok(());
-        pool::each(points.len(), self.threads, &of_point, &mut |i, found| {
-            self.all[points[i]] = Some(found);
-            self.done += 1;
+        pool::each(shares.len(), self.threads, &of_share, &mut |i, found| {
+            for ((_, point), found) in shares[i].iter().zip(found) {
+                self.all[*point] = Some(found);
+                self.done += 1;
+            }
             told = tell(self.done as u64);
             let ends = told.is_err() || self.options.stop.is_pulled() && self.is_to_end();
             if ends { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
@@ -159,6 +170,13 @@ fn are_neighbours(one: &Map<String, Value>, other: &Map<String, Value>) -> bool 
         !FOLLOWING.contains(&path.as_str()) && other.get(path.as_str()) != Some(*value)
     };
     one.iter().filter(differs).count() <= 1
+}
+
+/// The choices of a layout that decide what its layers are.
+fn layers_of(settings: &Map<String, Value>) -> String {
+    let decides = |path: &str| !BESIDE_LAYERS.iter().any(|beside| path.starts_with(beside));
+    let all = settings.iter().filter(|(path, _)| decides(path));
+    all.map(|(path, value)| format!("{path}={value} ")).collect()
 }
 
 /// The numbers below `count` in an order whose beginnings all lie evenly over them.

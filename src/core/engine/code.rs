@@ -209,59 +209,52 @@ impl<'w> ProgramCode<'w> {
             ahead: Vec::new(),
             urgent: program.streams.iter().map(|stream| stream.traits.urgent).collect(),
         };
-        let mut stream_of_slot = Vec::new();
-        let mut places = vec![NONE; program.ops.len()];
         for stream in &program.streams {
-            compiled.add_stream(stream, &mut stream_of_slot, &mut places, code)?;
+            let places = code.len()..code.len() + stream.ops.len() + 1;
+            code.resize(places.end, Code::END);
+            compiled.first.push(places.end as u32);
         }
-        compiled.slots = stream_of_slot.len() as u16;
-        let queued: usize = program.streams.iter().map(|stream| stream.ops.len()).sum();
-        if queued != program.ops.len() {
-            return invalid(format!(
-                "{} of {} ops are queued on no stream",
-                program.ops.len() - queued,
-                program.ops.len()
-            ));
+        let places = compiled.add_ops(code).ok_or_else(|| fault_of(program))?;
+        for (s, stretch) in (0..).zip(compiled.first.windows(2)) {
+            let of_stream = &code[stretch[0] as usize..stretch[1] as usize];
+            compiled.kernels.push(compiled.streams_with_kernels);
+            compiled.streams_with_kernels += u16::from(of_stream.iter().any(Code::is_kernel));
+            if of_stream.iter().any(|of_op| of_op.is_kernel() && of_op.slowdown > 0) {
+                compiled.slowed.push(s);
+            }
         }
         compiled.link_waits(&places, code, waits)?;
         Ok(compiled)
     }
 
-    /// Writes the ops of the next stream as if none waited, and the end behind them.
-    fn add_stream(
-        &mut self,
-        stream: &Stream,
-        stream_of_slot: &mut Vec<u32>,
-        places: &mut [u32],
-        code: &mut Vec<Code>,
-    ) -> Result<(), EngineError> {
-        let s = self.kernels.len() as u16;
-        let (mut next, mut has_kernels, mut is_slowed) = (0, false, false);
-        for &OpId(id) in &stream.ops {
-            let Some(op) = self.program.ops.get(id as usize).filter(|op| id >= next && op.stream == s) else {
-                return invalid(format!("op {id} stands on stream {s} where it does not belong"));
-            };
-            let of_op = Code::of(self.program, id, op, stream);
-            if of_op.is_kernel() {
-                (has_kernels, is_slowed) = (true, is_slowed || op.slowdown > 0);
-            } else {
-                check_slot(stream_of_slot, of_op.slot, s)?;
+    /// Writes all ops as if none waited, in one pass over the program; their places in the code. Nothing where an op
+    /// does not stand where it belongs.
+    fn add_ops(&mut self, code: &mut [Code]) -> Option<Vec<u32>> {
+        let program = self.program;
+        let mut stream_of_slot = Vec::new();
+        let mut next = self.first.clone();
+        let mut places = Vec::with_capacity(program.ops.len());
+        for (id, op) in (0..).zip(&program.ops) {
+            let (s, stream) = (usize::from(op.stream), program.streams.get(usize::from(op.stream))?);
+            let place = next[s];
+            if *stream.ops.get((place - self.first[s]) as usize)? != OpId(id) {
+                return None;
             }
-            if let Some(before) = code.last_mut() {
+            let of_op = Code::of(program, id, op, stream);
+            if !of_op.is_kernel() {
+                check_slot(&mut stream_of_slot, of_op.slot, op.stream).ok()?;
+            }
+            if place > self.first[s] {
+                let before = &mut code[place as usize - 1];
                 before.runs_on = before.is_kernel() && !before.frees && of_op.is_kernel() && !of_op.allocates;
             }
-            places[id as usize] = code.len() as u32;
-            code.push(of_op);
-            next = id + 1;
+            code[place as usize] = of_op;
+            places.push(place);
+            next[s] += 1;
         }
-        self.kernels.push(self.streams_with_kernels);
-        self.streams_with_kernels += u16::from(has_kernels);
-        if is_slowed {
-            self.slowed.push(s);
-        }
-        code.push(Code::END);
-        self.first.push(code.len() as u32);
-        Ok(())
+        self.slots = stream_of_slot.len() as u16;
+        let is_full = next.iter().zip(&self.first[1..]).all(|(next, end)| next + 1 == *end);
+        is_full.then_some(places)
     }
 
     /// Tells each op that waits for what, and each op that is waited for by whom.
@@ -417,6 +410,31 @@ impl Code {
 #[inline]
 pub fn is_open(program: &Program, op: u32, wait: u32) -> bool {
     wait >= op || program.ops[wait as usize].stream != program.ops[op as usize].stream
+}
+
+/// Why the streams of a program cannot be played in order: the first fault, stream by stream.
+fn fault_of(program: &Program) -> EngineError {
+    let (mut stream_of_slot, mut queued) = (Vec::new(), 0);
+    for (s, stream) in (0..).zip(&program.streams) {
+        let mut next = 0;
+        for &OpId(id) in &stream.ops {
+            let Some(op) = program.ops.get(id as usize).filter(|op| id >= next && op.stream == s) else {
+                let why = format!("op {id} stands on stream {s} where it does not belong");
+                return EngineError::Invalid(why);
+            };
+            let checked = match op.work {
+                Work::Comm { slot, .. } => check_slot(&mut stream_of_slot, slot, s),
+                Work::Compute { .. } => Ok(()),
+            };
+            if let Err(fault) = checked {
+                return fault;
+            }
+            next = id + 1;
+        }
+        queued += stream.ops.len();
+    }
+    let (missing, all) = (program.ops.len() - queued, program.ops.len());
+    EngineError::Invalid(format!("{missing} of {all} ops are queued on no stream"))
 }
 
 /// Notes the stream on which a communicator slot is used.

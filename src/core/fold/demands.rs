@@ -17,10 +17,8 @@ pub struct Demands {
 impl Demands {
     /// The demands of all programs of a world.
     pub fn of(world: &World) -> Demands {
-        Demands {
-            used: world.programs.iter().map(|p| p.facts.copy_of(|| p.used_slots())).collect(),
-            felt: world.felt_by_kernels(),
-            turns: memory::turns(world),
-        }
+        let of_programs = world.programs.iter().map(|p| p.facts.copy_of(|| memory::needs(p)));
+        let (used, needs): (Vec<_>, Vec<_>) = of_programs.unzip();
+        Demands { used, felt: world.felt_by_kernels(), turns: memory::turns(world, &needs) }
     }
 }

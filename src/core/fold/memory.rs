@@ -12,9 +12,8 @@ use super::transfers::numbered;
 use crate::ids::RankId;
 use crate::program::{MemoryWhen, Program, World};
 
-/// For every rank a number; ranks of different numbers must not merge.
-pub(super) fn turns(world: &World) -> Vec<u32> {
-    let needs: Vec<Vec<Need>> = world.programs.iter().map(|p| p.facts.copy_of(|| needs(p))).collect();
+/// For every rank a number; ranks of different numbers must not merge. `needs` are those of programs.
+pub(super) fn turns(world: &World, needs: &[Vec<Need>]) -> Vec<u32> {
     let need = |rank: u32, number: usize| {
         needs[world.ranks[rank as usize].program.index()].get(number).copied().unwrap_or_default()
     };
@@ -57,38 +56,41 @@ pub(super) fn for_each_use(world: &World, mut visit: impl FnMut(u32, usize, usiz
 
 /// The demand of one rank on one of its tiers.
 #[derive(Clone, Copy, Debug, Default)]
-struct Need {
+pub(super) struct Need {
     /// No more bytes than this at any moment.
     most: u128,
     /// True if an op allocates: without that, nothing ever waits.
     takes: bool,
 }
 
-/// The needs of a program by tier number.
-fn needs(program: &Program) -> Vec<Need> {
+/// By slot, whether an op of a program uses it; slots behind the last one used are not listed. And the needs of the
+/// program by tier number.
+pub(super) fn needs(program: &Program) -> (Vec<bool>, Vec<Need>) {
     let numbers =
         program.memory.iter().chain(&program.resident).map(|e| e.tier as usize + 1).max().unwrap_or(0);
     let mut needs = vec![Need::default(); numbers];
     for effect in &program.resident {
         needs[effect.tier as usize].most += u128::from(effect.bytes);
     }
-    for stream in &program.streams {
-        let mut level = vec![0i128; numbers];
-        let mut most = vec![0i128; numbers];
-        for effect in stream.ops.iter().flat_map(|op| &program.memory[program.ops[op.index()].memory.range()])
-        {
+    // By stream and tier, the level so far and the highest.
+    let mut levels = vec![[0i128; 2]; program.streams.len() * numbers];
+    let mut used = Vec::new();
+    for op in &program.ops {
+        op.note_slot(&mut used);
+        for effect in &program.memory[op.memory.range()] {
             let (tier, bytes) = (effect.tier as usize, i128::from(effect.bytes));
-            if effect.when == MemoryWhen::AllocAtStart {
-                level[tier] += bytes;
-                most[tier] = most[tier].max(level[tier]);
-                needs[tier].takes = true;
-            } else {
-                level[tier] -= bytes;
-            }
-        }
-        for (need, most) in needs.iter_mut().zip(most) {
-            need.most += most as u128;
+            let takes = effect.when == MemoryWhen::AllocAtStart;
+            // An op on no stream is refused before it is played.
+            let Some([level, most]) = levels.get_mut(usize::from(op.stream) * numbers + tier) else {
+                continue;
+            };
+            *level += if takes { bytes } else { -bytes };
+            *most = (*most).max(*level);
+            needs[tier].takes |= takes;
         }
     }
-    needs
+    for (at, [_, most]) in levels.into_iter().enumerate() {
+        needs[at % numbers].most += most as u128;
+    }
+    (used, needs)
 }

@@ -37,20 +37,6 @@ impl Program {
         let [from, to] = [before, op].map(|o| self.ops[o.index()].stream);
         if from == to { Time::ZERO } else { self.streams[usize::from(from)].latency }
     }
-    /// By slot, whether an op uses it; slots behind the last one used are not listed.
-    pub(crate) fn used_slots(&self) -> Vec<bool> {
-        let mut used = Vec::new();
-        for op in &self.ops {
-            if let Work::Comm { slot, .. } = op.work {
-                let slot = usize::from(slot);
-                if used.len() <= slot {
-                    used.resize(slot + 1, false);
-                }
-                used[slot] = true;
-            }
-        }
-        used
-    }
     /// Bytes per second that the hungriest kernels of all streams move at once, where none takes less than `fastest`
     /// of its time, to the picosecond.
     pub fn most_memory_rate(&self, fastest: f64) -> f64 {
@@ -156,6 +142,20 @@ pub struct Op {
     /// Bytes per second that a kernel moves to and from device memory while nothing disturbs it. 0 where that does not
     /// matter.
     pub memory_rate: f32,
+}
+
+impl Op {
+    /// Notes the slot that it uses, in a list of whether each is used.
+    #[inline]
+    pub(crate) fn note_slot(&self, used: &mut Vec<bool>) {
+        if let Work::Comm { slot, .. } = self.work {
+            let slot = usize::from(slot);
+            if used.len() <= slot {
+                used.resize(slot + 1, false);
+            }
+            used[slot] = true;
+        }
+    }
 }
 
 /// The micro-batch of an op that belongs to none (optimizer step, gradient bucket).

@@ -192,7 +192,9 @@ impl Needs {
     fn of(number: usize, program: &Program) -> Result<Needs, WorldError> {
         let ends = |span: Span| u64::from(span.start) + u64::from(span.len);
         let [waits, memory] = [program.waits.len(), program.memory.len()].map(|length| length as u64);
+        let mut used = Vec::new();
         for (i, op) in program.ops.iter().enumerate() {
+            op.note_slot(&mut used);
             // Most ops of most worlds are sound: what is wrong with one is found out behind this.
             let sound = ends(op.waits) <= waits
                 && ends(op.memory) <= memory
@@ -201,10 +203,7 @@ impl Needs {
                 refuse(&format!("programs[{number}].ops"), i, faults(op, program))?;
             }
         }
-        let slots = (0..=u16::MAX)
-            .zip(program.used_slots())
-            .filter_map(|(slot, used)| used.then_some(slot))
-            .collect();
+        let slots = (0..=u16::MAX).zip(used).filter_map(|(slot, used)| used.then_some(slot)).collect();
         let effects = program.memory.iter().chain(&program.resident);
         let tiers = effects.map(|effect| usize::from(effect.tier) + 1).max().unwrap_or(0);
         Ok(Needs { slots, tiers })

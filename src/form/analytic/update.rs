@@ -44,7 +44,9 @@ impl StepForm<'_> {
             clips: w.optimizer.clip_gradients,
             scales_loss: w.precision.compute == Dtype::Fp16,
         };
-        let made = || update.kernels().iter().map(|(_, kernel)| time(kernel)).sum();
+        // Launch after launch, as they are played: a product would round otherwise.
+        let launched = |(_, kernel, launches)| std::iter::repeat_n(time(&kernel), launches);
+        let made = || update.kernels().into_iter().flat_map(launched).sum();
         self.parts.known.update(&update, class, made)
     }
 

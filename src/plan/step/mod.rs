@@ -338,15 +338,12 @@ pub fn executed(
             && !of_module()
     };
     // Whole ones: sums are then the same in any order.
-    let of_info = |info: &OpInfo| (info.flops.round() as u128, skips(info));
-    let of_infos: Vec<(u128, bool)> = program.infos.iter().map(of_info).collect();
-    let mut sums = [0; 2];
-    for (id, op) in (0..).map(OpId).zip(&program.ops) {
-        let (flops, skipped) = of_infos[op.info as usize];
-        let flops = flops * u128::from(times(id));
-        sums = [sums[0] + flops, sums[1] + if skipped { flops } else { 0 }];
-    }
-    sums
+    let mut counts = vec![0u64; program.infos.len()];
+    (0..).map(OpId).zip(&program.ops).for_each(|(id, op)| counts[op.info as usize] += times(id));
+    program.infos.iter().zip(counts).fold([0; 2], |sums, (info, count)| {
+        let flops = info.flops.round() as u128 * u128::from(count);
+        [sums[0] + flops, sums[1] + if count > 0 && skips(info) { flops } else { 0 }]
+    })
 }
 
 /// The transfers of two variants: messages of unequal micro-batches have unequal bytes.

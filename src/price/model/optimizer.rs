@@ -34,9 +34,13 @@ pub struct Update<'a> {
 const LAUNCHES: u64 = 4096;
 
 impl Update<'_> {
-    /// All kernels in order, each with the pass that it belongs to.
-    pub fn kernels(&self) -> Vec<(UpdatePass, Kernel)> {
-        self.spec.passes.iter().flat_map(|pass| self.of(*pass).into_iter().map(|k| (*pass, k))).collect()
+    /// All kernels in order, each with the pass that it belongs to and the number of times it is launched in a row.
+    pub fn kernels(&self) -> Vec<(UpdatePass, Kernel, usize)> {
+        let of = |pass: &UpdatePass| {
+            let pass = *pass;
+            self.of(pass).into_iter().map(move |(kernel, launches)| (pass, kernel, launches))
+        };
+        self.spec.passes.iter().flat_map(of).collect()
     }
 
     /// Bytes that are held while weights are updated: the roots of all second moments, where each operation runs over
@@ -54,7 +58,7 @@ impl Update<'_> {
     }
 
     /// The kernels of one pass.
-    fn of(&self, pass: UpdatePass) -> Vec<Kernel> {
+    fn of(&self, pass: UpdatePass) -> Vec<(Kernel, usize)> {
         use UpdatePass::{Clip, CopyGradients, CopyWeights, Norm, Unscale, Update, ZeroGradients};
         let s = &self.state;
         let copies_gradients = self.spec.passes.contains(&CopyGradients) && s.gradients < 4.0;
@@ -81,11 +85,11 @@ impl Update<'_> {
             CopyWeights => None,
             ZeroGradients => whole(KernelClass::Other, "zero gradients", self.held, s.gradients),
         };
-        one.into_iter().flat_map(|(kernel, parameters)| self.cut(kernel, parameters)).collect()
+        one.into_iter().map(|(kernel, parameters)| self.cut(kernel, parameters)).collect()
     }
 
     /// The kernels of the update itself.
-    fn update(&self, gradient: f64) -> Vec<Kernel> {
+    fn update(&self, gradient: f64) -> Vec<(Kernel, usize)> {
         if self.parameters == 0 {
             return Vec::new();
         }
@@ -109,8 +113,8 @@ impl Update<'_> {
                 vec![kernel.of(KernelClass::OptimizerMultiTensor)]
             }
         };
-        let products = muon::kernels(self.matrices, self.compute);
-        kernels.into_iter().flat_map(|k| self.cut(k, self.parameters)).chain(products).collect()
+        let products = muon::kernels(self.matrices, self.compute).into_iter().map(|product| (product, 1));
+        kernels.into_iter().map(|k| self.cut(k, self.parameters)).chain(products).collect()
     }
 
     /// Bytes beside one pass over gradient and state: Adafactor reads the gradient for its sums, for the norm of the
@@ -123,8 +127,8 @@ impl Update<'_> {
         }
     }
 
-    /// A kernel in the number of launches that the stack makes of it.
-    fn cut(&self, kernel: Kernel, parameters: u64) -> Vec<Kernel> {
+    /// A kernel cut into the launches that the stack makes of it: one of them, and their number.
+    fn cut(&self, kernel: Kernel, parameters: u64) -> (Kernel, usize) {
         let launches = match self.spec.kernels {
             UpdateKernels::Fused => 1,
             UpdateKernels::MultiTensor | UpdateKernels::ForEach => {
@@ -135,7 +139,7 @@ impl Update<'_> {
         let bytes = kernel.bytes / launches as f64;
         let part =
             Kernel { bytes, ..Kernel::elementwise(kernel.class, kernel.name, size, bytes, kernel.dtype) };
-        vec![part; launches as usize]
+        (part, launches as usize)
     }
 }
 

@@ -73,18 +73,20 @@ fn update_all(
     .kernels();
     let scratch = scratch(&w.setup.shares, parameters);
     let mut updated: Option<OpId> = None;
-    for (i, (pass, kernel)) in kernels.iter().enumerate() {
-        let op = w.kernel(b, kernel, Phase::Optimizer, None, &waits);
-        waits.clear();
-        if *pass == UpdatePass::Update {
-            if updated.is_none() {
-                take(b, op, MemoryClass::Workspace, 0, scratch);
+    for (i, (pass, kernel, launches)) in kernels.iter().enumerate() {
+        let last_of_pass = kernels.get(i + 1).is_none_or(|(next, ..)| next != pass);
+        for launch in 1..=*launches {
+            let op = w.kernel(b, kernel, Phase::Optimizer, None, &waits);
+            waits.clear();
+            if *pass == UpdatePass::Update {
+                if updated.is_none() {
+                    take(b, op, MemoryClass::Workspace, 0, scratch);
+                }
+                updated = Some(op);
             }
-            updated = Some(op);
-        }
-        let last_of_norm = kernels.get(i + 1).is_none_or(|(next, _)| next != pass);
-        if *pass == UpdatePass::Norm && last_of_norm {
-            waits.extend(sum_norm(w, b, &[op]));
+            if *pass == UpdatePass::Norm && last_of_pass && launch == *launches {
+                waits.extend(sum_norm(w, b, &[op]));
+            }
         }
     }
     if let Some(last) = updated {
