@@ -17,7 +17,7 @@ fn energy_goes_by_what_devices_do() {
         gbps: 0.0,
         bound: KernelBound::Neither,
     };
-    let kernels = [kernel(KernelClass::Gemm, 12.0), kernel(KernelClass::Norm, 2.0)];
+    let kernels = [kernel(KernelClass::Gemm, 6.0), kernel(KernelClass::Norm, 1.0)];
     let step = CostBasis { seconds: 10.0, busy_s: 7.0, kernels: &kernels, tokens: 1000, devices: 4 };
     let rates = PowerAndPrice { watts: Some([700.0, 300.0, 150.0]), usd_per_h: Some(3.6) };
     let found = cost(step, &rates).unwrap();
