@@ -215,7 +215,7 @@ def run(
         sets += setting_texts(order_settings(order, workload, topology, sets))
     if not isinstance(fold, bool):
         raise wrong("fold", fold, "True or False")
-    given = {"topology": topology, "settings": sets, "seed": seed, "steps": steps, "samples": samples}
+    given = {"topology": topology, "settings": sets, "seed": seed, "samples": samples}
     with ExitStack() as none:
         words = ["run", *options("run", {**given, "no_fold": not fold, "workload": workload}, none)]
     time = collective_function(collectives)

@@ -107,7 +107,7 @@ impl Spec for WorkloadSpec {
     }
 }
 
-/// JSON Schema of the files of a kind. A file with a `base` need not have the fields that its base has.
+/// JSON Schema of the files of a kind that are laid over no base, but for the file itself.
 pub fn schema(kind: Kind) -> serde_json::Value {
     let mut schema = match kind {
         Kind::Topology => schema_of::<Topology>(),
@@ -121,6 +121,13 @@ pub fn schema(kind: Kind) -> serde_json::Value {
         Kind::Reliability => schema_of::<Reliability>(),
     };
     over_a_base(&mut schema, &format!("{} file", kind.name()));
+    schema
+}
+
+/// JSON Schema of the files of a kind as people write them. A file or content with a `base` need not have the fields that
+/// its base has.
+pub fn schema_with_bases(kind: Kind) -> serde_json::Value {
+    let mut schema = schema(kind);
     // Content that stands in the place of a name may be laid over a base, too.
     let contents: Vec<String> =
         schema["$defs"].as_object().into_iter().flatten().filter_map(in_place).collect();
@@ -129,7 +136,7 @@ pub fn schema(kind: Kind) -> serde_json::Value {
     }
     let mut listed = Vec::new();
     items(&schema, &mut listed);
-    // What a base has need not stand in a part of the file either; an element of a list is laid over nothing.
+    // A part of a file need not have either what a base has; an element of a list is laid over nothing.
     for (name, definition) in schema["$defs"].as_object_mut().into_iter().flatten() {
         if let Some(map) = definition.as_object_mut().filter(|map| map.contains_key("properties"))
             && !listed.contains(name)

@@ -12,7 +12,7 @@ use super::transfers::numbered;
 use crate::ids::RankId;
 use crate::program::{MemoryWhen, Program, World};
 
-/// For every rank a number; ranks of different numbers must not merge. `needs` are those of programs.
+/// For every rank a number; ranks of different numbers must not merge. `needs` belong to programs.
 pub(super) fn turns(world: &World, needs: &[Vec<Need>]) -> Vec<u32> {
     let need = |rank: u32, number: usize| {
         needs[world.ranks[rank as usize].program.index()].get(number).copied().unwrap_or_default()

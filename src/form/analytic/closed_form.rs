@@ -166,9 +166,10 @@ impl<'a> ClosedForm<'a> {
         let memory = held.memory.clone();
         let seconds = held.floor.seconds(f64::from(self.form.passes()), 0.0, self.form.optimizer[0]);
         let update = if held.updates_between_copies() { 0.0 } else { self.form.optimizer[1] };
+        let is_full = memory.iter().any(|rank| rank.certain > self.capacity);
         let form_seconds = match self.own {
-            Some(_) => seconds,
-            None => seconds.max(self.form.least(held) + update + self.form.host_reads),
+            None if !is_full => seconds.max(self.form.least(held) + update + self.form.host_reads),
+            _ => seconds,
         };
         Ok(StepBound {
             seconds,

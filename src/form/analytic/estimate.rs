@@ -34,7 +34,7 @@ pub struct Estimate {
 pub struct StepBound {
     /// Seconds that the step takes at least, in closed form and simulated; 0 where nothing is certain.
     pub seconds: f64,
-    /// Seconds of its closed form at least, whatever a simulation takes.
+    /// Seconds of its closed form at least, whatever a simulation takes; `seconds` where it is full for certain.
     pub form_seconds: f64,
     /// Device memory of each pipeline rank.
     pub memory: Vec<MemoryBytes>,

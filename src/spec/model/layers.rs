@@ -48,7 +48,8 @@ impl ModelSpec {
         }
     }
 
-    /// True if the last stage reads the embedding table, too: as a tied head, or for the next token of a prediction module.
+    /// True if the last stage reads the embedding table, too: as a tied head, or for the next token of a prediction
+    /// module.
     pub fn table_at_both_ends(&self) -> bool {
         self.tied_embeddings || self.prediction_modules > 0
     }
