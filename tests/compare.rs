@@ -195,13 +195,16 @@ fn sums_are_below_the_walk() {
         refused += u32::from(over.is_some());
         let least = bound.form_seconds;
         assert!(bound.seconds <= least && least <= seconds, "{least} of {seconds} s: {sets:?}");
-        near += u32::from(bound.seconds > 0.7 * total);
-        nearer += u32::from(least > 0.8 * seconds);
+        // Nobody asks how long a step takes that is too large.
+        if over.is_none() {
+            near += u32::from(bound.seconds > 0.7 * total);
+            nearer += u32::from(least > 0.8 * seconds);
+        }
         bounded += 1;
     }
-    assert!(bounded == 400 && near > 280, "{near} of {bounded}");
-    assert!(nearer > near, "{nearer} of {bounded}");
-    assert!(refused > 0 && refused < bounded, "{refused} of {bounded} are too large");
+    assert!(bounded == 400 && refused > 0 && refused < 300, "{refused} of {bounded} are too large");
+    let fitting = bounded - refused;
+    assert!(10 * near > 7 * fitting && nearer > near, "{near}, {nearer} of {fitting}");
 }
 
 /// Our own terms, brought as a formula, are our own; one that is made wrong by 7 % is named.
