@@ -55,6 +55,10 @@ fn a_page_draws_transfers() {
         let page = std::fs::read_to_string(&html).expect("a page");
         assert!(page.contains("Transfers of the largest size") && page.matches("</script>").count() == 2);
         assert!(page.contains("device 0") && page.contains("device 3"), "{algorithm}");
+        assert!(
+            !page.contains("forward true") && page.contains("neighbour axis 1 up") == (algorithm == "torus"),
+            "{algorithm}"
+        );
     }
 }
 

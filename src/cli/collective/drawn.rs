@@ -9,7 +9,7 @@ use stepsim_fabric::collective::Pattern;
 use stepsim_read::palette;
 use stepsim_simulate::page::lane::{self, ItemStyle, LaneItem, Looks};
 
-/// A pattern in words: `ring`, `exchange 4`, `trees up`.
+/// A pattern in words: `ring`, `exchange 4`, `trees up`, `neighbour axis 0 up` towards larger coordinates.
 fn words(pattern: Pattern) -> String {
     let mut out = String::new();
     for c in format!("{pattern:?}").chars() {
@@ -20,7 +20,13 @@ fn words(pattern: Pattern) -> String {
             _ => out.push(' '),
         }
     }
-    out.trim().to_owned()
+    let flags = [
+        ("forward true", "up"),
+        ("forward false", "down"),
+        (" backwards false", ""),
+        ("backwards true", "mirrored"),
+    ];
+    flags.iter().fold(out.trim().to_owned(), |text, (flag, word)| text.replace(flag, word))
 }
 
 /// The transfers that each device sends and gets.
