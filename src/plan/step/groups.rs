@@ -301,7 +301,10 @@ impl Degrees {
             }
             Group::Embedding => {
                 let ends = self.ends.filter(|ends| ends.iter().all(|end| stages.contains(end)));
-                members.extend(ends.unwrap_or([pp; 2]).map(|pp| at(tp, cp, dp, pp)));
+                match ends {
+                    Some(ends) => members.extend(ends.map(|pp| at(tp, cp, dp, pp))),
+                    None => members.push(rank),
+                }
             }
             Group::Pipeline => members.extend(stages.map(|pp| at(tp, cp, dp, pp))),
             Group::Model => {
